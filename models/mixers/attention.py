@@ -1,0 +1,110 @@
+"""Attention with heads: softmax, normalised (NAP) and not normalised (NON).
+
+Formulas: Richter & Wattenhofer, "Normalized Attention Without Probability Cage" (arXiv 2005.09561), as its code has them.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from models.mixers.base import Mixer
+from models.packed import (
+    Parameter,
+    Parameters,
+    head_blocks,
+    inverse_sqrt,
+    linear,
+    linear_parameters,
+    linear_with,
+    safe_sqrt,
+)
+
+DEVIATION_EPSILON = 1e-3
+"""Added to NAP's deviation (not under its root). Logits start with a deviation near 1e-4, so this sets the start's gain."""
+
+
+class Attention(Mixer):
+    """Queries, keys and values from one linear layer each; subclasses say what becomes of them."""
+
+    def parameters(self) -> dict[str, Parameter]:
+        return {
+            name: parameter
+            for projection in ("query", "key", "value")
+            for name, parameter in linear_parameters(projection, self.width, self.width).items()
+        }
+
+    def project(self, p: Parameters, x_MBLD: Tensor, reads: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries [M, B, reads, D] of the tokens that are read, keys and values [M, B, L, D] of all."""
+        names = ("key", "value") if reads < x_MBLD.shape[2] else ("key", "value", "query")
+        w_MDF = torch.cat([p[f"{name}.weight"] for name in names], dim=2)
+        b_MF = torch.cat([p[f"{name}.bias"] for name in names], dim=1)
+        projected = linear_with(x_MBLD, w_MDF, b_MF).split(self.width, dim=3)
+        if len(projected) == 3:
+            k, v, q = projected
+        else:
+            k, v = projected
+            q = linear(p, "query", x_MBLD[:, :, :reads])
+        return q, k, v
+
+    def split_heads(self, x_MBLD: Tensor) -> Tensor:
+        """[M, B, L, D] → [M·B, H, L, E]."""
+        m, b, length, d = x_MBLD.shape
+        return x_MBLD.reshape(m * b, length, self.heads, d // self.heads).transpose(1, 2)
+
+
+class SoftmaxAttention(Attention):
+    """softmax(q·k/√E) over the keys."""
+
+    def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:
+        q, k, v = (self.split_heads(part) for part in self.project(p, x_MBLD, reads))
+        o_NHLE = functional.scaled_dot_product_attention(q, k, v)
+        return o_NHLE.transpose(1, 2).reshape(*x_MBLD.shape[:2], reads, self.width)
+
+
+class NormalizedAttention(Attention):
+    """NAP: per query, logits q·k (not scaled) less their mean over the keys, divided by their deviation + 0.001, times a
+    gain, plus a bias (one of each a head). The weights have no sign and no sum imposed on them.
+
+    Computed without the L×L matrix. With centred keys k̃ = k − mean(k), a query's centred logits are q·k̃_j, its variance is
+    q·C·q with C = Σ_j k̃_j k̃_jᵀ / L, and Σ_j (q·k̃_j) v_j = q·(Σ_j k̃_j v_jᵀ): linear in length and exact.
+    """
+
+    def parameters(self) -> dict[str, Parameter]:
+        return {
+            **super().parameters(),
+            "nap_gain": Parameter((self.heads,), "ones"),
+            "nap_bias": Parameter((self.heads,), "zeros"),
+        }
+
+    def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:
+        m, b, length, d = x_MBLD.shape
+        q, k, v = self.project(p, x_MBLD, reads)
+        k = k - k.mean(dim=2, keepdim=True)
+        qC, qKV = key_products(q, k, (k, v), self.heads)
+        heads = (m, b, reads, self.heads, d // self.heads)
+        deviation = safe_sqrt((qC * q).view(heads).sum(dim=4, keepdim=True) / length)
+        gain = p["nap_gain"][:, None, None, :, None] / (deviation + DEVIATION_EPSILON)
+        v_sum = v.sum(dim=2, keepdim=True).view(m, b, 1, self.heads, -1)
+        return torch.addcmul(p["nap_bias"][:, None, None, :, None] * v_sum, gain, qKV.view(heads)).flatten(3)
+
+
+class LinearAttention(Attention):
+    """NON: the logits q·k/√E themselves are the weights; without the L×L matrix, since (QKᵀ)V = Q(KᵀV)."""
+
+    def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:
+        q, k, v = self.project(p, x_MBLD, reads)
+        (qKV,) = key_products(q, k, (v,), self.heads)
+        return qKV * inverse_sqrt(self.width // self.heads)
+
+
+def key_products(q_MBRD: Tensor, k_MBLD: Tensor, others: tuple[Tensor, ...], heads: int) -> list[Tensor]:
+    """For each other [M, B, L, D]: per head q·(kᵀ·other), each [M, B, R, D] like the queries."""
+    m, b, reads, d = q_MBRD.shape
+    k_NDL = k_MBLD.reshape(m * b, -1, d).transpose(1, 2)
+    q_NRD = q_MBRD.reshape(m * b, reads, d)
+    blocks = head_blocks(d, heads, q_MBRD)
+    products = []
+    for other in others:
+        memory_NDD = torch.bmm(k_NDL, other.reshape(m * b, -1, d)) * blocks
+        products.append(torch.bmm(q_NRD, memory_NDD).view(m, b, reads, d))
+    return products

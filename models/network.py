@@ -1,0 +1,66 @@
+"""The whole network: tokens to scores, for a stack of models."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from models.blocks import Block
+from models.packed import Parameter, Parameters, linear, linear_parameters
+from models.spec import NetworkSpec
+
+
+class Network:
+    """A stack of models of one shape. It holds no weights: they are handed to every call.
+
+    Parameters by name: embedding [V, D]; position [L, D] if learned; per layer `0.query.weight` …; readout.weight, .bias.
+    """
+
+    def __init__(self, spec: NetworkSpec):
+        self.spec = spec
+        self.blocks = [Block(spec) for _ in range(spec.depth)]
+
+    def parameters(self) -> dict[str, Parameter]:
+        """What one model has, by name, in a fixed order."""
+        spec = self.spec
+        parameters = {"embedding": Parameter((spec.vocabulary, spec.width))}
+        if spec.positions == "learned":
+            parameters["position"] = Parameter((spec.length, spec.width), scaled=False)
+        for layer, block in enumerate(self.blocks):
+            parameters |= {f"{layer}.{name}": parameter for name, parameter in block.parameters().items()}
+        return parameters | linear_parameters("readout", spec.width, spec.outputs)
+
+    def embedded(self, p: Parameters, tokens_MBL: Tensor) -> Tensor:
+        """The tokens' embeddings, without positions: [M, B, L, D]."""
+        table_MVD = p["embedding"]
+        m, vocabulary, d = table_MVD.shape
+        offsets = torch.arange(m, device=tokens_MBL.device).view(m, 1, 1) * vocabulary
+        return functional.embedding(tokens_MBL + offsets, table_MVD.reshape(m * vocabulary, d))
+
+    def scores(self, p: Parameters, x_MBLD: Tensor) -> Tensor:
+        """Class scores from embedded tokens.
+
+        Returns:
+            [M, B, C] for the readouts "pointer" (C = the sequence's length) and "first_token"; [M, B, L, C] for
+            "every_token". Where the classes are positions, C is the sequence's length.
+        """
+        length = x_MBLD.shape[2]
+        if self.spec.positions == "learned":
+            x_MBLD = x_MBLD + p["position"][:, None, :length]
+        for layer, block in enumerate(self.blocks):
+            reads = self.spec.reads(length) if layer == self.spec.depth - 1 else length
+            x_MBLD = block(within(p, f"{layer}."), x_MBLD, reads)
+        scores = linear(p, "readout", x_MBLD)
+        if self.spec.readout == "pointer":
+            return scores.squeeze(3)
+        if self.spec.positional_classes:  # a shorter sequence has no later positions to point at
+            scores = scores[..., :length]
+        return scores.squeeze(2) if self.spec.readout == "first_token" else scores
+
+    def __call__(self, p: Parameters, tokens_MBL: Tensor) -> Tensor:
+        """Class scores from tokens [M, B, L]; see `scores`."""
+        return self.scores(p, self.embedded(p, tokens_MBL))
+
+
+def within(p: Parameters, prefix: str) -> dict[str, Tensor]:
+    """The parameters whose names start with `prefix`, without it."""
+    return {name[len(prefix) :]: value for name, value in p.items() if name.startswith(prefix)}

@@ -1,0 +1,89 @@
+"""What determines a network's shape. No torch: `sweep plan` counts parameters and FLOPs with it."""
+
+from dataclasses import dataclass
+
+from models import MIXERS
+
+FEED_FORWARDS = ("4x", "matched")
+NORM_PLACEMENTS = ("branch", "post")
+MIX_NORMS = ("layer", "inverse_sqrt_length", "none")
+ACTIVATIONS = ("gelu", "none")
+POSITIONS = ("learned", "none")
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """The shape of a network.
+
+    Attributes:
+        mixer: a name in `models.MIXERS`.
+        norm_placement: "branch": x + LN(f(x)); "post": LN(x + f(x)).
+        mix_norm: what acts on the concatenated heads: "layer" norm, division by √length, or "none".
+        mix_activation: what acts on them then: "gelu" or "none".
+        hidden_norm: whether a layer norm acts on the feed-forward's hidden values, before their GELU.
+        feed_forward: hidden width, "4x" the model's, or "matched": so wide that a block without projections has as many
+            parameters as an attention block.
+        positions: "learned" or "none".
+        depth, width, heads: layers, width of the stream, heads (1 where the mixer has none).
+        length: the longest sequence (that of training); learned positions are as many.
+        vocabulary: number of tokens.
+        readout: "pointer", "first_token" or "every_token".
+        classes: what the readouts other than "pointer" score.
+        positional_classes: whether the classes are positions, of which a shorter sequence has fewer.
+    """
+
+    mixer: str
+    norm_placement: str
+    mix_norm: str
+    mix_activation: str
+    hidden_norm: bool
+    feed_forward: str
+    positions: str
+    depth: int
+    width: int
+    heads: int
+    length: int
+    vocabulary: int
+    readout: str
+    classes: int
+    positional_classes: bool = False
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether the mixer has heads, and with them an output projection."""
+        return MIXERS[self.mixer].heads
+
+    @property
+    def hidden_width(self) -> int:
+        """Width of the feed-forward's hidden values."""
+        d = self.width
+        return 4 * d if self.feed_forward == "4x" else round((12 * d + 8) / (2 * d + 1) * d)
+
+    @property
+    def outputs(self) -> int:
+        """Scores that the readout gives at a token."""
+        return 1 if self.readout == "pointer" else self.classes
+
+    def reads(self, length: int) -> int:
+        """How many leading tokens the readout looks at in a sequence of `length`."""
+        return 1 if self.readout == "first_token" else length
+
+    def forward_flops(self, length: int) -> float:
+        """Floating-point operations of one sequence's forward pass, an addition and a multiplication counting as two.
+
+        Matrix products and the mixer's own only; norms and activations are not counted, and the last layer counts only
+        the tokens that are read.
+        """
+        d = self.width
+        products = 0.0
+        for layer in range(self.depth):
+            queries = self.reads(length) if layer == self.depth - 1 else length
+            if self.has_heads:
+                products += (2 * length + 2 * queries) * d * d
+            products += MIXERS[self.mixer].products(queries, length, d, self.heads)
+            products += 2 * queries * d * self.hidden_width
+        return 2 * (products + self.reads(length) * d * self.outputs)
+
+    def train_flops(self, sequences: float) -> float:
+        """Operations of training on `sequences` of the training length: a backward pass counts as two forward ones."""
+        return 3 * self.forward_flops(self.length) * sequences

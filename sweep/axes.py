@@ -1,0 +1,97 @@
+"""Axes of a grid: lists, `{ base, from, to }`, `{ count }` and `{ from, to, step }`, computed in decimal.
+
+In decimal, so that 0.3^5 is the very number that 0.00243 is, and both make one trial.
+"""
+
+from collections.abc import Callable, Sequence
+from decimal import Context, Decimal, localcontext
+from typing import Any
+
+from sweep.errors import UsageError
+from sweep.values import checked, shown
+
+FORMS = "a list, { base, from, to }, { count } or { from, to, step }"
+
+
+class LazyAxis(Sequence):
+    """A sequence of values that are computed when asked for, so that a long axis costs nothing to have."""
+
+    def __init__(self, length: int, value_at: Callable[[int], Any]):
+        self.length = length
+        self.value_at = value_at
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return [self.value_at(i) for i in range(*index.indices(self.length))]
+        if not -self.length <= index < self.length:
+            raise IndexError(index)
+        return self.value_at(index % self.length)
+
+
+def axis(name: str, form: Any, where: str) -> Sequence[Any]:
+    """The values of axis `name`, in order, from what a study says.
+
+    Raises:
+        UsageError: an empty axis, a value twice, an unknown form, a wrong type.
+    """
+    where = f"{where}.{name}"
+    if isinstance(form, dict):
+        values = _from_table(name, form, where)
+    elif isinstance(form, list):
+        values = [checked(name, value, where) for value in form]
+    else:
+        values = [checked(name, form, where)]
+    if not len(values):
+        raise UsageError(f"{where} is empty: an axis needs at least one value")
+    if isinstance(values, list):
+        seen = set()
+        for value in values:
+            if value in seen:
+                raise UsageError(f"{where} has {shown(value)} twice")
+            seen.add(value)
+    return values
+
+
+def _from_table(name: str, form: dict[str, Any], where: str) -> Sequence[Any]:
+    keys = set(form)
+    for key, value in form.items():
+        if isinstance(value, bool) or not isinstance(value, int | Decimal) or not Decimal(value).is_finite():
+            raise UsageError(f"{where}: {key} = {shown(value)} should be a finite number")
+    if keys == {"count"} or keys == {"count", "from"}:
+        count, start = _integer(form, "count", where), _integer(form, "from", where, 0)
+        checked(name, start, where)
+        checked(name, start + max(count - 1, 0), where)
+        return range(start, start + count)
+    if keys == {"base", "from", "to"}:
+        start, stop = _integer(form, "from", where), _integer(form, "to", where)
+        base = Decimal(form["base"])
+        if base <= 0:
+            raise UsageError(f"{where}: base = {shown(base)} should be positive")
+        step = 1 if stop >= start else -1
+        return [checked(name, power(base, exponent), where) for exponent in range(start, stop + step, step)]
+    if keys == {"from", "to", "step"}:
+        start, stop, step = Decimal(form["from"]), Decimal(form["to"]), Decimal(form["step"])
+        if step == 0:
+            raise UsageError(f"{where}: step = 0 never gets from {shown(start)} to {shown(stop)}")
+        count = max(int((stop - start) / step) + 1, 0) if (stop - start) / step >= 0 else 0
+        if count:
+            checked(name, start + (count - 1) * step, where)
+            checked(name, start, where)
+        return LazyAxis(count, lambda i: checked(name, start + i * step, where))
+    raise UsageError(f"{where} = {{ {', '.join(sorted(keys))} }}: an axis is {FORMS}")
+
+
+def _integer(form: dict[str, Any], key: str, where: str, default: int | None = None) -> int:
+    value = form.get(key, default)
+    if value != int(value):
+        raise UsageError(f"{where}: {key} = {shown(value)} should be a whole number")
+    return int(value)
+
+
+def power(base: Decimal, exponent: int) -> Decimal:
+    """base^exponent, exact where it has at most 60 digits."""
+    with localcontext(Context(prec=60)):
+        return (base**exponent).normalize() if exponent else Decimal(1)

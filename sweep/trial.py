@@ -1,0 +1,227 @@
+"""A trial: one model to train, and its identity."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from models import MIXERS, MODELS, model_name
+from models.spec import NetworkSpec
+from sweep.errors import UsageError, unknown
+from sweep.values import DEFAULTS, shown
+from tasks import TASK_NAMES, TASKS
+
+IDENTITY_VERSION = 1
+"""Moves when the meaning of training changes, or a released default does; then every id changes (law 1)."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Every value that can change a trained model's result. Immutable; equal values are one trial.
+
+    Values are as `sweep.values.Values` describes them. What a mixer without heads has no use for is None.
+    """
+
+    task: str
+    readout: str
+    length: int
+    vocabulary: int
+    case_bias: int
+    mixer: str
+    norm_placement: str
+    mix_norm: str | None
+    mix_activation: str | None
+    hidden_norm: bool
+    feed_forward: str
+    positions: str
+    depth: int
+    width: int
+    heads: int | None
+    init_scale: float
+    optimizer: str
+    schedule: str
+    clip_norm: float
+    learning_rate: float
+    weight_decay: float
+    batch_size: int
+    epochs: int
+    steps_per_epoch: int
+    seed: int
+    precision: str
+    eval_samples: int
+    samples_per_case: int | None
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> "Trial":
+        """The trial that a study's values stand for: names opened into parts, defaults filled in, couplings followed.
+
+        Raises:
+            UsageError: an unknown task, model or mixer, or values that do not go together.
+        """
+        resolved = {**DEFAULTS, **_model_parts(values), **_task_parts(values), **values}
+        resolved.pop("model", None)
+        resolved["task"] = TASK_NAMES[values["task"]]["task"]
+        _follow_couplings(values, resolved)
+        if not MIXERS[resolved["mixer"]].heads:
+            resolved |= {"heads": None, "mix_norm": None, "mix_activation": None}
+        if not TASKS[resolved["task"]].cases:
+            resolved["samples_per_case"] = None
+        trial = cls(**resolved)
+        trial._check()
+        return trial
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "Trial":
+        """The trial that a row of a store, or `as_dict`, describes."""
+        return cls(**{name: row[name] for name in FIELDS})
+
+    def as_dict(self) -> dict[str, Any]:
+        """The values by name."""
+        return {name: getattr(self, name) for name in FIELDS}
+
+    @cached_property
+    def id(self) -> str:
+        """128 bits of a hash over the canonical form, in hexadecimal."""
+        return identity(self.as_dict())
+
+    @cached_property
+    def shape(self) -> tuple:
+        """What trials must share to train together: all values but those in `PER_MODEL`."""
+        return tuple(getattr(self, name) for name in FIELDS if name not in PER_MODEL)
+
+    @property
+    def model(self) -> str:
+        """The name of the model that the parts are, or the nearest one and what differs."""
+        return model_name({part: getattr(self, part) for part in PARTS}, {part: DEFAULTS.get(part) for part in PARTS})
+
+    @property
+    def eval_length(self) -> int:
+        """Length of the evaluation's sequences: half or twice the training length, as the task has it."""
+        return TASKS[self.task].eval_length(self.length)
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of the whole training."""
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    def network(self) -> NetworkSpec:
+        """The shape of the network."""
+        task = TASKS[self.task]
+        return NetworkSpec(
+            mixer=self.mixer,
+            norm_placement=self.norm_placement,
+            mix_norm=self.mix_norm or "none",
+            mix_activation=self.mix_activation or "none",
+            hidden_norm=self.hidden_norm,
+            feed_forward=self.feed_forward,
+            positions=self.positions,
+            depth=self.depth,
+            width=self.width,
+            heads=self.heads or 1,
+            length=self.length,
+            vocabulary=self.vocabulary,
+            readout=self.readout,
+            classes=task.classes(self.length, self.vocabulary),
+            positional_classes=task.answers_position,
+        )
+
+    @property
+    def train_flops(self) -> float:
+        """Floating-point operations of the whole training, matrix products only."""
+        return self.network.train_flops(self.steps * self.batch_size)
+
+    def _check(self) -> None:
+        task = TASKS[self.task]
+        try:
+            task.check(self.length, self.vocabulary)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        if self.readout not in task.readouts:
+            raise UsageError(
+                f"readout = {shown(self.readout)}: task {self.task} can be read as {' or '.join(task.readouts)}"
+            )
+        if self.case_bias and not task.has_bias:
+            raise UsageError(f"case_bias = {self.case_bias}: task {self.task} has no cases to bias")
+        if self.heads and self.width % self.heads:
+            raise UsageError(f"width = {self.width}: {self.heads} heads do not divide it; use a multiple of {self.heads}")
+        if self.positions == "learned" and self.eval_length > self.length:
+            raise UsageError(
+                f'positions = "learned": {self.task} is evaluated at length {self.eval_length}, beyond the '
+                f"{self.length} positions that training learns"
+            )
+        if self.steps_per_epoch < 1:
+            raise UsageError(f"batch_size = {self.batch_size}: more than the samples of an epoch, so it has no step")
+
+
+FIELDS = tuple(field.name for field in fields(Trial))
+"""Names of a trial's values."""
+
+PER_MODEL = ("learning_rate", "seed", "weight_decay", "init_scale", "case_bias")
+"""Values that may differ inside a pack."""
+
+PARTS = ("mixer", "norm_placement", "mix_norm", "mix_activation", "hidden_norm", "feed_forward", "optimizer", "schedule",
+         "clip_norm")  # fmt: skip
+"""Values that a model's name may stand for."""
+
+_CANONICAL_DEFAULTS = {name: DEFAULTS[name] for name in FIELDS if name in DEFAULTS}
+
+
+def identity(values: Mapping[str, Any]) -> str:
+    """The id of the trial with these values: 32 hexadecimal digits.
+
+    The canonical form is JSON with sorted keys, without values at their default, led by the identity's version.
+    Numbers have the type of their field, so that 3e6 is 3000000 and true is not 1.
+    """
+    kept = {
+        name: value
+        for name, value in values.items()
+        if value is not None and (name not in _CANONICAL_DEFAULTS or value != _CANONICAL_DEFAULTS[name])
+    }
+    canonical = f"sweep-trial/{IDENTITY_VERSION}:" + json.dumps(kept, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+
+
+def _model_parts(values: Mapping[str, Any]) -> dict[str, Any]:
+    name = values.get("model")
+    if name is not None and name not in MODELS:
+        raise UsageError(f"model = {shown(name)}: {unknown('model', name, MODELS)}")
+    if name is None and "mixer" not in values:
+        raise UsageError(f"no model: say model = NAME ({', '.join(MODELS)}) or mixer = NAME ({', '.join(MIXERS)})")
+    if values.get("mixer", "softmax") not in MIXERS:
+        raise UsageError(f"mixer = {shown(values['mixer'])}: {unknown('mixer', values['mixer'], MIXERS)}")
+    return MODELS[name] if name is not None else {}
+
+
+def _task_parts(values: Mapping[str, Any]) -> dict[str, Any]:
+    name = values.get("task")
+    if name is None:
+        raise UsageError(f"no task: say task = NAME; there are {', '.join(TASK_NAMES)}")
+    if name not in TASK_NAMES:
+        raise UsageError(f"task = {shown(name)}: {unknown('task', name, TASK_NAMES)}")
+    task = TASKS[TASK_NAMES[name]["task"]]
+    return {
+        "readout": task.readouts[0],
+        "vocabulary": task.vocabulary,
+        "positions": task.positions,
+        **TASK_NAMES[name],
+    }
+
+
+def _follow_couplings(values: Mapping[str, Any], resolved: dict[str, Any]) -> None:
+    """Puts `steps_per_epoch` where a study declares what it follows from."""
+    said = [name for name in ("steps_per_epoch", "samples_per_epoch", "samples_per_class") if name in values]
+    if len(said) > 1:
+        raise UsageError(f"{' and '.join(said)} say the same thing twice: keep one of them")
+    per_epoch, per_class = resolved.pop("samples_per_epoch", None), resolved.pop("samples_per_class", None)
+    if per_epoch is not None:
+        resolved["steps_per_epoch"] = per_epoch // resolved["batch_size"]
+    if per_class is not None:
+        resolved["steps_per_epoch"] = per_class * resolved["vocabulary"] // resolved["batch_size"]
+
+
+def as_row(trial: Trial) -> dict[str, Any]:
+    """A trial's columns in a store: its id, its values, and what follows from them."""
+    return {"id": trial.id, **asdict(trial), "model": trial.model, "eval_length": trial.eval_length}

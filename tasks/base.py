@@ -1,0 +1,77 @@
+"""What a task is: a generator of labelled sequences, and how its answer is read from a network."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+READOUTS = {
+    "pointer": "one score a token; the answer is the position with the highest",
+    "first_token": "class scores read at the first token",
+    "every_token": "class scores read at every token, each of which has its label",
+}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Labelled sequences.
+
+    Attributes:
+        tokens: [count, length], int32.
+        labels: [count], int64; [count, length] where every token has its label.
+    """
+
+    tokens: np.ndarray
+    labels: np.ndarray
+
+
+class Task:
+    """A synthetic task. Subclass it, set the attributes, write `sequences`; see tasks/README.md.
+
+    Attributes:
+        name: as in a study.
+        summary: one line for `sweep list`.
+        readouts: the readouts that make sense, the default first.
+        positions: "learned" or "none": whether tokens are told where they stand.
+        cases: names of the kinds of sequence that are also judged apart, each on its own set of equal size.
+        vocabulary: default number of tokens.
+        has_bias: whether `case_bias` changes the training data.
+        answers_position: whether the classes are positions in the sequence.
+    """
+
+    name: str
+    summary: str
+    readouts: tuple[str, ...]
+    positions: str = "none"
+    cases: tuple[str, ...] = ()
+    vocabulary: int = 100
+    has_bias: bool = False
+    answers_position: bool = False
+
+    def check(self, length: int, vocabulary: int) -> None:
+        """Raises ValueError, with the reason, where the task has no sequences of this length or vocabulary."""
+        if length < 2:
+            raise ValueError(f"length = {length}: {self.name} needs sequences of at least 2 tokens")
+        if vocabulary < 2:
+            raise ValueError(f"vocabulary = {vocabulary}: {self.name} needs at least 2 different tokens")
+
+    def eval_length(self, length: int) -> int:
+        """Length of the evaluation's sequences for models trained at `length`."""
+        return length
+
+    def classes(self, length: int, vocabulary: int) -> int:
+        """How many classes the readouts other than `pointer` score."""
+        raise NotImplementedError
+
+    def sequences(self, random: np.random.Generator, count: int, length: int, vocabulary: int) -> Batch:
+        """`count` fresh sequences as the task draws them."""
+        raise NotImplementedError
+
+    def case_sequences(
+        self, random: np.random.Generator, case: str, count: int, length: int, vocabulary: int
+    ) -> Batch:
+        """`count` fresh sequences of one case, distributed as `sequences` given that case."""
+        raise NotImplementedError
+
+    def biased(self, random: np.random.Generator, batch: Batch, case_bias: int, vocabulary: int) -> Batch:
+        """`batch` with its mix of cases moved by `case_bias`; only called where `has_bias`."""
+        raise NotImplementedError
