@@ -1,4 +1,4 @@
-"""Where the values of an axis stand in a heatmap, where its cells meet, and which ticks it gets. Numbers, no drawing."""
+"""Where the values of an axis stand in a heatmap, where its cells meet, and which ticks it gets: numbers."""
 
 import math
 from collections.abc import Sequence

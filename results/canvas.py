@@ -1,6 +1,7 @@
 """What all figures share: their style, a figure without pyplot, and saving the same figure as the same bytes."""
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 
 from results.files import save_atomically
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib: the same figure on every machine
     "font.size": 8.0,
     "axes.titlesize": 9.0,

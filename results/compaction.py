@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from results.files import is_temporary
 from results.schema import CURVES, TRIALS
-from results.shards import BadShard, Vanished, is_stem, new_stem
+from results.shards import RANKING, BadShard, Vanished, is_stem, new_stem
 
 if TYPE_CHECKING:
     from results.store import Shard, Store
@@ -35,8 +35,6 @@ def compact(store: "Store", max_rows: int) -> int:
 
     Raises: StoreError when the store is newer than this version, or holds one id with different values.
     """
-    from results.store import RANKING
-
     merged = 0
     try:
         problems: list[str] = []
@@ -74,7 +72,8 @@ def groups_to_merge(shards: Sequence["Shard"], max_rows: int) -> list[list["Shar
 
 def _merge(store: "Store", group: Sequence["Shard"]) -> int:
     """Merges one group, without those of its shards that turn out to be damaged. How many shards it merged."""
-    rows, sources = [], []
+    rows: list[pa.Table] = []
+    sources: list[Shard] = []
     for shard in group:
         try:
             rows.append(store.read("trials", shard.stem, TRIALS.names).take(shard.winners))

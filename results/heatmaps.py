@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -9,7 +10,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection, PatchCollection
-from matplotlib.colors import Normalize
+from matplotlib.colors import Normalize, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.legend_handler import HandlerBase
 from matplotlib.lines import Line2D
@@ -26,8 +27,7 @@ MARKS = {  # of a cell without a mean: face, lines, hatch. No two alike, and non
     "unmeasured": ("#d4d4d4", "#555555", "-----"),
     "diverged": ("#ececec", "#ececec", ""),
 }
-CROSS = "#333333"
-CHANCE_LINE = {"linewidth": 1.3, "linestyle": (0, (1.5, 1))}
+CHANCE_LINE: dict[str, Any] = {"linewidth": 1.3, "linestyle": (0, (1.5, 1))}
 LEGEND = {
     "missing": "not run yet",
     "failed": "failed or out of memory",
@@ -73,7 +73,15 @@ def heatmaps(cells: Cells, *, limits: tuple[float, float] = (0.0, 1.0), chance: 
             )
             axes.set_title(model, pad=3)
             members = [cell for cell in cells.cells if cell.model == model]
-            _draw_cells(axes, members, x_axis, y_axis, scale, cell_inches, raster=len(cells.cells) > RASTER_ABOVE)
+            _draw_cells(
+                axes,
+                members,
+                x_axis,
+                y_axis,
+                scale=scale,
+                inches=cell_inches,
+                raster=len(cells.cells) > RASTER_ABOVE,
+            )
             _label_x(axes, x_axis, width, cells.x, shown=number + n_columns >= n_panels)
             _label_y(axes, y_axis, height, cells.y, shown=column == 0)
         bar_height = min(2.4, n_rows * (height + BETWEEN_Y) - BETWEEN_Y)
@@ -102,11 +110,12 @@ def _panel_inches(axis: Axis, n_columns: int) -> float:
 
 
 def _draw_cells(
-    axes: Axes, cells: Sequence[Cell], x_axis: Axis, y_axis: Axis, scale: Normalize, inches: float, raster: bool
+    axes: Axes, cells: Sequence[Cell], x_axis: Axis, y_axis: Axis, *, scale: Normalize, inches: float, raster: bool
 ) -> None:
+    """Draws one panel. `inches` is the extent of its smallest cell."""
     column = {value: number for number, value in enumerate(x_axis.values)}
     row = {value: number for number, value in enumerate(y_axis.values)}
-    means = np.ma.masked_all((len(row), len(column)))
+    means = np.ma.array(np.zeros((len(row), len(column))), mask=True)
     marked: dict[str, list[Rectangle]] = {mark: [] for mark in MARKS}
     crosses: dict[str, list] = {}
     for cell in cells:
@@ -114,28 +123,15 @@ def _draw_cells(
         low, high = y_axis.edges[row[cell.y]], y_axis.edges[row[cell.y] + 1]
         if cell.mean is None:
             marked[cell.state].append(Rectangle((left, low), right - left, high - low))
-            ink = CROSS
         else:
             means[row[cell.y], column[cell.x]] = cell.mean
-            ink = _ink_on(COLOURS(scale(cell.mean)))
+        if not cell.n_diverged and not _is_fewer(cell):
+            continue
+        face = MARKS[cell.state][0] if cell.mean is None else COLOURS(scale(cell.mean))
         if cell.n_diverged:
-            dx, dy = 0.16 * (right - left), 0.16 * (high - low)
-            crosses.setdefault(ink, []).extend(
-                [
-                    [(left + dx, low + dy), (right - dx, high - dy)],
-                    [(left + dx, high - dy), (right - dx, low + dy)],
-                ]
-            )
+            crosses.setdefault(_ink_on(face), []).extend(_cross(left, right, low, high))
         if _is_fewer(cell):
-            centre = ((left + right) / 2, (low + high) / 2)
-            if inches < INCHES_FOR_NUMBER:
-                axes.plot(*centre, ".", color=ink, markersize=1.8, markeredgewidth=0, zorder=4)
-            else:
-                box = {"facecolor": COLOURS(scale(cell.mean)), "edgecolor": "none", "pad": 0.6}
-                axes.text(
-                    *centre, str(len(cell.values)), color=ink, size=6.5, ha="center", va="center_baseline", bbox=box,
-                    zorder=4,
-                )  # fmt: skip
+            _write_n(axes, cell, ((left + right) / 2, (low + high) / 2), face, inches)
 
     gap = 0.6 if inches >= INCHES_FOR_GAP else 0.0
     axes.pcolormesh(
@@ -143,28 +139,48 @@ def _draw_cells(
         edgecolors="white" if gap else "face", linewidth=gap or 0.1, antialiased=bool(gap),
     )  # fmt: skip
     for mark, boxes in marked.items():
-        face, lines, hatch = MARKS[mark]
         if boxes:
-            axes.add_collection(
-                PatchCollection(boxes, facecolor=face, edgecolor=lines, hatch=hatch, linewidth=0, zorder=2)
-            )
+            axes.add_collection(PatchCollection(boxes, **_mark_style(mark, inches), zorder=2))
             if gap:
-                axes.add_collection(
-                    PatchCollection(boxes, facecolor="none", edgecolor="white", linewidth=gap, zorder=2.5)
-                )
-    for ink, lines in crosses.items():
-        axes.add_collection(LineCollection(lines, colors=ink, linewidths=1.0 if gap else 0.6, zorder=3))
+                edges = PatchCollection(boxes, facecolor="none", edgecolor="white", linewidth=gap, zorder=2.5)
+                axes.add_collection(edges)
+    for ink, strokes in crosses.items():
+        axes.add_collection(LineCollection(strokes, colors=ink, linewidths=1.0 if gap else 0.6, zorder=3))
     axes.set(xlim=(x_axis.edges[0], x_axis.edges[-1]), ylim=(y_axis.edges[0], y_axis.edges[-1]))
+
+
+def _cross(left: float, right: float, low: float, high: float) -> list[list[tuple[float, float]]]:
+    dx, dy = 0.16 * (right - left), 0.16 * (high - low)
+    left, right, low, high = left + dx, right - dx, low + dy, high - dy
+    return [[(left, low), (right, high)], [(left, high), (right, low)]]
+
+
+def _write_n(axes: Axes, cell: Cell, centre: tuple[float, float], face: Any, inches: float) -> None:
+    """How many runs are behind the colour; a dot where there is no room for a number."""
+    if inches < INCHES_FOR_NUMBER:
+        axes.plot(*centre, ".", color=_ink_on(face), markersize=1.8, markeredgewidth=0, zorder=4)
+    else:
+        axes.text(
+            *centre, str(len(cell.values)), color=_ink_on(face), size=6.5, ha="center", va="center_baseline",
+            bbox={"facecolor": face, "edgecolor": "none", "pad": 0.6}, zorder=4,
+        )  # fmt: skip
+
+
+def _mark_style(mark: str, inches: float) -> dict[str, Any]:
+    face, lines, hatch = MARKS[mark]
+    if mark == "failed" and inches < INCHES_FOR_GAP:
+        hatch = ""  # a dot would fill the cell
+    return {"facecolor": face, "edgecolor": lines, "hatch": hatch, "linewidth": 0}
 
 
 def _is_fewer(cell: Cell) -> bool:
     return cell.mean is not None and len(cell.values) < cell.n_planned
 
 
-def _ink_on(colour: Sequence[float]) -> str:
-    """Black or white, whichever reads on `colour` (relative luminance, ITU-R BT.709)."""
-    red, green, blue = colour[:3]
-    return "#000000" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.45 else "#ffffff"
+def _ink_on(colour: Any) -> str:
+    """Dark or white, whichever reads on `colour` (relative luminance, ITU-R BT.709)."""
+    red, green, blue = to_rgb(colour)
+    return "#1a1a1a" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.45 else "#ffffff"
 
 
 def _label_x(axes: Axes, axis: Axis, inches: float, name: str | None, *, shown: bool) -> None:
@@ -197,19 +213,17 @@ class _Crossed(Patch):
 
 
 class _DrawCrossed(HandlerBase):
-    def create_artists(self, legend, handle, x, y, width, height, size, transform) -> list[Artist]:  # noqa: PLR0913
-        box = Rectangle((x, y), width, height, facecolor=handle.get_facecolor(), edgecolor="none", transform=transform)
-        ink = CROSS if handle.get_label() == LEGEND["diverged"] else "#ffffff"
-        left, right, low, high = x + 0.2 * width, x + 0.8 * width, y + 0.15 * height, y + 0.85 * height
-        lines = [Line2D([left, right], ends, color=ink, linewidth=1.0) for ends in ([low, high], [high, low])]
-        for line in lines:
-            line.set_transform(transform)
+    def create_artists(self, legend: Any, handle: Any, *place: Any) -> list[Artist]:
+        x_descent, y_descent, width, height, _, transform = place
+        left, low = -x_descent, -y_descent
+        face = handle.get_facecolor()
+        box = Rectangle((left, low), width, height, facecolor=face, edgecolor="none", transform=transform)
+        strokes = _cross(left, left + width, low, low + height)
+        lines = [Line2D(*zip(*stroke), color=_ink_on(face), linewidth=1.0, transform=transform) for stroke in strokes]
         return [box, *lines]
 
 
-def _legend_handles(
-    cells: Cells, x_axis: Axis, y_axis: Axis, inches: float, chance: float | None
-) -> list[Artist]:
+def _legend_handles(cells: Cells, x_axis: Axis, y_axis: Axis, inches: float, chance: float | None) -> list[Artist]:
     """An entry for each mark that occurs, in the order of LEGEND."""
     found = {cell.state for cell in cells.cells}
     found |= {"some diverged" for cell in cells.cells if cell.n_diverged and cell.mean is not None}
@@ -229,12 +243,10 @@ def _legend_handles(
         elif mark == "fewer":
             marker = "$2$" if inches >= INCHES_FOR_NUMBER else "."
             text = label if inches >= INCHES_FOR_NUMBER else "fewer runs in the mean than planned"
-            handles.append(
-                Line2D([], [], linestyle="none", marker=marker, color="black", markersize=5, markeredgewidth=0, label=text)
-            )
+            style: dict[str, Any] = {"linestyle": "none", "markersize": 5, "markeredgewidth": 0}
+            handles.append(Line2D([], [], marker=marker, color="black", label=text, **style))
         else:
-            face, lines, hatch = MARKS[mark]
-            handles.append(Patch(facecolor=face, edgecolor=lines, hatch=hatch, linewidth=0, label=label))
+            handles.append(Patch(**_mark_style(mark, inches), label=label))
     if chance is not None:
         handles.append(Line2D([], [], color="black", label=f"chance ({chance:.3g}), on the colour bar", **CHANCE_LINE))
     return handles

@@ -12,6 +12,9 @@ import pyarrow.parquet as pq
 from results.files import save_atomically
 from results.schema import SCHEMA_VERSION, VERSION_KEY
 
+RANKING = ["id", "status", "attempt", "finished_at"]
+"""The columns that say which of two rows of one trial counts."""
+
 _STEM = re.compile(r"(\d{8}T\d{12}Z)-[0-9a-f]{12}")
 _STEM_TIME = "%Y%m%dT%H%M%S%fZ"
 

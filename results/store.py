@@ -1,0 +1,300 @@
+"""The store: one row a finished trial, with its curves, in Parquet shards that any number of processes may add to.
+
+    <store>/trials/<stem>.parquet    rows of finished trials (results.schema.TRIALS)
+    <store>/curves/<stem>.parquet    their learning curves (results.schema.CURVES)
+
+A flush writes one pair of shards of the same stem, the curves first: a trials shard that can be seen has its curves.
+Shards never change once written. There is no lock and no index: the files are the truth.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from results.compaction import compact
+from results.schema import CURVES, RESULTS, STATUSES, TRIALS, VALUES
+from results.shards import RANKING, BadShard, StoreError, Vanished, new_stem, read_shard, save_shard, to_table
+
+__all__ = ["Outcome", "Store", "StoreError"]
+
+T = TypeVar("T")
+SCHEMAS = {"trials": TRIALS, "curves": CURVES}
+
+_RETRIES = 50  # a compaction can take away what we have listed; each retry reads only what is new
+
+
+class Outcome(NamedTuple):
+    status: str  # one of results.schema.STATUSES
+    attempt: int  # 1-based; 0 where the store does not say
+
+
+class Shard(NamedTuple):
+    """What was read of one trials shard, and which of its rows count."""
+
+    stem: str
+    table: pa.Table
+    winners: np.ndarray  # numbers of the rows that no other shard's row supersedes
+
+
+class Store:
+    """A store in a folder. Making one touches no file: the folder appears with the first `append`.
+
+        store = Store("results.store")
+        store.append([{"id": "9f…", "status": "ok", …}], [{"id": "9f…", "epoch": 1, …}])
+        store.outcomes()["9f…"].status    # "ok"
+
+    When several rows have one id, a result (ok, diverged) beats a failure, then the higher attempt, the later
+    `finished_at` and the larger stem win. Every read method does so, skips bad shards and names them in `problems`.
+
+    Read methods raise StoreError when the store was written by a newer version of sweep or is no folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.problems: list[str] = []
+        """One line for each bad shard that the last read met. Its trials count as missing."""
+
+    def append(self, trials: Sequence[dict], curves: Sequence[dict] | pa.Table) -> None:
+        """Adds finished trials and their curves, all of them or none, as one pair of shards.
+
+        `trials` are dicts of the columns of results.schema.TRIALS, each id once; `curves` dicts or a table of those of
+        results.schema.CURVES. What is left out is null. The cost does not depend on what the store holds.
+
+        Raises: ValueError for an unknown column or status, a missing id or one given twice; StoreError when the files
+        cannot be written.
+        """
+        if not trials:
+            return
+        rows, curve_rows = to_table(trials, TRIALS), to_table(curves, CURVES)
+        _check_rows(rows, curve_rows)
+        stem = new_stem()
+        try:
+            for kind in SCHEMAS:
+                (self.path / kind).mkdir(parents=True, exist_ok=True)
+            self.save("curves", stem, [curve_rows])
+            self.save("trials", stem, [rows])
+        except OSError as error:
+            raise StoreError(f"cannot write to the store {self.path}: {error.strerror or error}") from error
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """The status and the attempt of every trial in the store, by id. Reads no other column."""
+
+        def read(problems: list[str]) -> dict[str, Outcome]:
+            outcomes: dict[str, Outcome] = {}
+            for shard in self.shards(RANKING, problems):
+                rows = shard.table.take(shard.winners)
+                columns = (rows[name].to_pylist() for name in ("id", "status", "attempt"))
+                outcomes.update(
+                    (id_, Outcome(status, attempt or 0)) for id_, status, attempt in zip(*columns, strict=True)
+                )
+            return outcomes
+
+        return self._read_unmoved(read)
+
+    def trials(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of the store, each trial once, in the order of their shards. All columns, or those asked for.
+
+        Raises: ValueError for an unknown column; StoreError when two rows of one id differ in a value of the trial.
+        """
+        columns = TRIALS.names if columns is None else list(columns)
+        if unknown := sorted(set(columns) - set(TRIALS.names)):
+            raise ValueError(f"no such column in the store: {', '.join(unknown)}")
+        needed = list(dict.fromkeys([*RANKING, *columns]))
+
+        def read(problems: list[str]) -> pa.Table:
+            shards = self.shards(needed, problems)
+            self.check_values(shards)
+            tables = [shard.table.take(shard.winners).select(columns) for shard in shards]
+            return pa.concat_tables(tables or [TRIALS.empty_table().select(columns)])
+
+        return self._read_unmoved(read)
+
+    def curves(self, ids: Iterable[str] | None = None) -> pa.Table:
+        """The learning curves of the trials `ids`, or of all: rows of results.schema.CURVES, in no promised order."""
+        wanted = None if ids is None else pa.array(sorted(set(ids)), pa.string())
+
+        def read(problems: list[str]) -> pa.Table:
+            tables = [CURVES.empty_table()]
+            for stem, table, winners in self.shards(RANKING, problems):
+                found = pc.take(table["id"], winners)
+                if wanted is not None:
+                    found = found.filter(pc.is_in(found, wanted))
+                if len(found) == 0:
+                    continue
+                try:
+                    curves = self.read("curves", stem, CURVES.names)
+                except BadShard as error:
+                    problems.append(f"{self._file('curves', stem)}: {error}. The curves of its trials are not shown.")
+                else:
+                    tables.append(curves.filter(pc.is_in(curves["id"], found.combine_chunks())))
+            return pa.concat_tables(tables)
+
+        return self._read_unmoved(read)
+
+    def compact(self, max_rows: int = 20_000) -> int:
+        """Merges small shards into shards of at most `max_rows` trials; see results.compaction. How many it merged."""
+        return compact(self, max_rows)
+
+    def check_writable(self) -> None:
+        """Raises StoreError, in one line, when `append` could not write here. Leaves no trace."""
+        try:
+            for kind in SCHEMAS:
+                folder = self.path / kind
+                while not os.path.lexists(folder):
+                    folder = folder.parent
+                if not folder.is_dir():
+                    raise StoreError(f"cannot write to the store {self.path}: {folder} is not a folder")
+                with tempfile.TemporaryFile(dir=folder) as file:
+                    file.write(b"sweep")
+        except OSError as error:
+            raise StoreError(f"cannot write to the store {self.path}: {error.strerror or error}") from error
+
+    # What follows is for results.compaction as well: everything that knows that shards are files in folders.
+
+    def stems(self, kind: str) -> list[str]:
+        """Stems of the shards of one kind, sorted. Temporary and stray files are none."""
+        try:
+            names = os.listdir(self.path / kind)
+        except FileNotFoundError:
+            return []
+        except NotADirectoryError as error:
+            raise StoreError(f"the store {self.path} is not a folder") from error
+        return sorted(name.removesuffix(".parquet") for name in names if _is_shard(name))
+
+    def read(self, kind: str, stem: str, columns: Sequence[str]) -> pa.Table:
+        """Columns of one shard. Raises BadShard, Vanished or StoreError."""
+        return read_shard(self.path / self._file(kind, stem), SCHEMAS[kind], columns)
+
+    def save(self, kind: str, stem: str, tables: Iterable[pa.Table]) -> None:
+        """Writes one shard, atomically."""
+        save_shard(self.path / self._file(kind, stem), tables, SCHEMAS[kind])
+
+    def delete(self, kind: str, stem: str) -> None:
+        """Deletes one shard, if it is still there."""
+        (self.path / self._file(kind, stem)).unlink(missing_ok=True)
+
+    def shards(self, columns: Sequence[str], problems: list[str]) -> list[Shard]:
+        """Every readable trials shard that has its curves: `columns` of it (RANKING among them), and its winners.
+
+        Raises: Vanished when the store was compacted meanwhile; StoreError.
+        """
+        stems, tables = [], []
+        for stem in self._stable_listing():
+            try:
+                table = self.read("trials", stem, columns)
+            except BadShard as error:
+                problems.append(f"{self._file('trials', stem)}: {error}. Its trials count as missing.")
+                continue
+            if (trouble := self._trouble_with_curves(stem)) is None:
+                stems.append(stem)
+                tables.append(table)
+            else:
+                problems.append(f"{self._file('curves', stem)}: {trouble}. Its trials count as missing.")
+        return [Shard(*shard) for shard in zip(stems, tables, winning_rows(tables), strict=True)]
+
+    def check_values(self, shards: Sequence[Shard]) -> None:
+        """Raises StoreError when two rows of one id differ in a value of the trial, null aside."""
+        if all(len(shard.winners) == len(shard.table) for shard in shards):
+            return
+        ids = pa.chunked_array([chunk for shard in shards for chunk in shard.table["id"].chunks], pa.string())
+        counts = ids.value_counts()
+        repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        names = [name for name, _ in VALUES]
+        rows = [
+            table.filter(pc.is_in(table["id"], repeated))
+            for shard in shards
+            if pc.any(pc.is_in(shard.table["id"], repeated)).as_py()
+            for table in [self.read("trials", shard.stem, ["id", *names])]
+        ]
+        distinct = pa.concat_tables(rows).group_by("id").aggregate([(name, "count_distinct") for name in names])
+        for name in names:
+            differs = pc.greater(distinct[f"{name}_count_distinct"], 1)
+            if pc.any(differs).as_py():
+                id_ = distinct["id"].filter(differs)[0].as_py()
+                row = distinct.filter(pc.equal(distinct["id"], id_)).to_pylist()[0]
+                unequal = [other for other in names if row[f"{other}_count_distinct"] > 1]
+                raise StoreError(
+                    f"the store {self.path} holds trial {id_} with two different values of {', '.join(unequal)}: "
+                    "its rows were written by versions of sweep that do not agree on ids"
+                )
+
+    def _trouble_with_curves(self, stem: str) -> str | None:
+        """Why the curves of a trials shard cannot be read, if so. Reads their footer alone."""
+        try:
+            self.read("curves", stem, [])
+        except BadShard as error:
+            return str(error)
+        except Vanished:
+            if not (self.path / self._file("trials", stem)).exists():  # compaction deletes the trials first
+                raise
+            return "missing"
+        return None
+
+    def _stable_listing(self) -> list[str]:
+        """Stems of the trials shards, from two listings in a row that agree.
+
+        One listing alone, made during a compaction, may miss both the merged shard and the ones that it replaced.
+        """
+        stems = self.stems("trials")
+        for _ in range(_RETRIES):
+            before, stems = stems, self.stems("trials")
+            if stems == before:
+                break
+        return stems
+
+    def _read_unmoved(self, read: Callable[[list[str]], T]) -> T:
+        """`read(problems)`, again from the start whenever a shard vanished under it."""
+        for _ in range(_RETRIES):
+            problems: list[str] = []
+            try:
+                answer = read(problems)
+            except Vanished:
+                continue
+            self.problems = problems
+            return answer
+        raise StoreError(f"the store {self.path} is compacted faster than it can be read")
+
+    @staticmethod
+    def _file(kind: str, stem: str) -> str:
+        return f"{kind}/{stem}.parquet"
+
+
+def winning_rows(tables: Sequence[pa.Table]) -> list[np.ndarray]:
+    """The numbers of each table's winning rows. Tables are shards in the order of their stems, with RANKING."""
+    if not tables:
+        return []
+    rows = pa.concat_tables([table.select(RANKING) for table in tables]).combine_chunks()
+    id_codes = rows["id"].combine_chunks().dictionary_encode().indices.to_numpy()
+    is_result = pc.is_in(rows["status"], pa.array(RESULTS)).to_numpy()
+    attempt = pc.fill_null(rows["attempt"], 0).to_numpy()
+    finished_at = pc.fill_null(rows["finished_at"].cast(pa.int64()), np.iinfo(np.int64).min).to_numpy()
+    position = np.arange(len(rows))  # grows with the stem
+
+    order = np.lexsort((position, finished_at, attempt, is_result, id_codes))
+    last_of_id = np.append(id_codes[order][1:] != id_codes[order][:-1], True)[: len(order)]
+    winners = np.sort(order[last_of_id])
+    starts = np.cumsum([0, *(len(table) for table in tables)])
+    pieces = np.split(winners, np.searchsorted(winners, starts[1:-1]))
+    return [piece - start for piece, start in zip(pieces, starts[:-1], strict=True)]
+
+
+def _is_shard(name: str) -> bool:
+    return name.endswith(".parquet") and not name.startswith(".")
+
+
+def _check_rows(trials: pa.Table, curves: pa.Table) -> None:
+    ids = trials["id"].to_pylist()
+    if None in ids:
+        raise ValueError("a trial's row has no id")
+    if twice := sorted({id_ for id_ in ids if ids.count(id_) > 1} if len(set(ids)) < len(ids) else ()):
+        raise ValueError(f"trials given twice in one append: {', '.join(twice)}")
+    if unknown := sorted({str(status) for status in trials["status"].to_pylist()} - set(STATUSES)):
+        raise ValueError(f"unknown status {', '.join(unknown)}: one of {', '.join(STATUSES)}")
+    if strangers := sorted(set(map(str, curves["id"].unique().to_pylist())) - set(ids)):
+        raise ValueError(f"curves of trials that are not in this append: {', '.join(strangers)}")

@@ -1,0 +1,190 @@
+"""The `sweep` command. One short function a command; what they do is elsewhere."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sweep.errors import INFRASTRUCTURE, INTERRUPTED, SOME_FAILED, USAGE, UsageError
+
+app = typer.Typer(
+    help="Sweeps over thousands of small sequence models: run what is missing, nothing twice, and look at heatmaps.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+StudyArgument = Annotated[str, typer.Argument(help="A study that ships (see `sweep list`), or the path of a .toml file.")]
+StoreOption = Annotated[Path, typer.Option("--store", help="Folder of results.", envvar="SWEEP_STORE")]
+SetOption = Annotated[
+    list[str],
+    typer.Option("--set", help="Replace a value or an axis: width=8,16 or seed={count=2}. May be given several times."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object, for machines.")]
+MaxTrialsOption = Annotated[int, typer.Option(help="Larger studies are counted but not expanded.", min=1)]
+WidthOption = Annotated[int | None, typer.Option(help="Trials that train together; by default from the shape.", min=1)]
+RetryOption = Annotated[bool, typer.Option("--retry-failed", help="Also run again what failed or ran out of memory.")]
+
+STORE = Path("store")
+MOST_TRIALS = 100_000
+
+
+@app.command("list")
+def list_command() -> None:
+    """Show the studies, tasks and models there are."""
+    from sweep.show import show_list
+
+    show_list()
+
+
+@app.command()
+def plan(
+    study: StudyArgument,
+    store: StoreOption = STORE,
+    sets: SetOption = [],  # noqa: B006  typer copies it
+    retry_failed: RetryOption = False,
+    max_trials: MaxTrialsOption = MOST_TRIALS,
+    pack_width: WidthOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a study has, what is done, and what running the rest would cost. Writes nothing."""
+    from results.store import Store
+    from sweep.plan import make_plan
+    from sweep.show import show_plan
+    from sweep.study import Study
+
+    made = make_plan(
+        Study.load(study, sets),
+        Store(store),
+        retry_failed=retry_failed,
+        max_trials=max_trials,
+        pack_width=pack_width,
+    )
+    print(json.dumps(made.as_json())) if as_json else show_plan(made, store)
+
+
+@app.command()
+def status(
+    study: StudyArgument,
+    store: StoreOption = STORE,
+    sets: SetOption = [],  # noqa: B006
+    max_trials: MaxTrialsOption = MOST_TRIALS,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how far a study is, from the store alone."""
+    from results.store import Store
+    from sweep.plan import status_counts, status_json
+    from sweep.show import show_status
+    from sweep.study import Study
+
+    loaded, opened = Study.load(study, sets), Store(store)
+    numbers = status_json(loaded, len(loaded), status_counts(loaded, opened, max_trials))
+    print(json.dumps(numbers)) if as_json else show_status(numbers, opened)
+
+
+@app.command()
+def run(
+    study: StudyArgument,
+    store: StoreOption = STORE,
+    sets: SetOption = [],  # noqa: B006
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Processor threads; by default all there are.", min=1)] = None,
+    retry_failed: RetryOption = False,
+    max_failures: Annotated[int | None, typer.Option(help="Stop when so many trials have failed.", min=1)] = None,
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first trial that fails.")] = False,
+    max_trials: MaxTrialsOption = MOST_TRIALS,
+    pack_width: WidthOption = None,
+) -> None:
+    """Run what a study is missing. Running it again goes on where it stopped."""
+    from cluster.inline import InlineExecutor
+    from results.store import Store
+    from sweep.device import chosen_device
+    from sweep.plan import check_size, make_plan
+    from sweep.run import Limits
+    from sweep.run import run as run_plan
+    from sweep.show import show_nothing_to_run, show_outcome, show_start
+    from sweep.study import Study
+    from sweep.work import available_threads, train_pack
+
+    loaded, opened = Study.load(study, sets), Store(store)
+    made = make_plan(loaded, opened, retry_failed=retry_failed, max_trials=max_trials, pack_width=pack_width)
+    check_size(made, max_trials)
+    if not made.to_run:
+        show_nothing_to_run(made, store)
+        return
+    opened.check_writable()
+    on = chosen_device(device)
+    threads = threads or available_threads()
+    show_start(made, store, on, threads)
+    limits = Limits(1 if fail_fast else max_failures)
+    outcome = run_plan(made, opened, InlineExecutor(train_pack), device=on, threads=threads, limits=limits)
+    show_outcome(made, outcome, store, command_line())
+    if outcome.stopped == "interrupted":
+        raise typer.Exit(INTERRUPTED)
+    if outcome.failed:
+        raise typer.Exit(SOME_FAILED)
+
+
+@app.command()
+def report(
+    study: StudyArgument,
+    store: StoreOption = STORE,
+    sets: SetOption = [],  # noqa: B006
+    out: Annotated[Path | None, typer.Option(help="Folder to write; by default reports/STUDY.")] = None,
+) -> None:
+    """Write one self-contained HTML page of a study's results, its figures and its tables."""
+    from results.store import Store
+    from sweep.reporting import write_study_report
+    from sweep.study import Study
+
+    loaded = Study.load(study, sets)
+    print(write_study_report(loaded, Store(store), out or Path("reports") / loaded.name, command_line()))
+
+
+def command_line() -> str:
+    """The command as it was given."""
+    import shlex
+
+    return shlex.join(["sweep", *sys.argv[1:]])
+
+
+def main() -> None:
+    """The entry point: runs a command and turns what a person can mend into one line and an exit code."""
+    try:
+        app(standalone_mode=False)
+    except UsageError as error:
+        fail(error, USAGE)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # somebody reads no further: `sweep list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:
+        _known_or_raise(error)
+
+
+def _known_or_raise(error: Exception) -> None:
+    import click
+
+    from results.store import StoreError
+
+    if isinstance(error, click.exceptions.Exit):
+        sys.exit(error.exit_code)
+    if isinstance(error, click.exceptions.Abort):
+        sys.exit(INTERRUPTED)
+    if isinstance(error, click.ClickException):
+        error.show()
+        sys.exit(USAGE)
+    if isinstance(error, StoreError):
+        fail(error, INFRASTRUCTURE if getattr(error, "while_running", False) else USAGE)
+    raise error
+
+
+def fail(error: Exception, code: int) -> None:
+    """Says what is wrong in one line and ends the command."""
+    print(f"sweep: {error}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,162 @@
+"""What a study has, what of it is done, and what is left to do. Reads the store, writes nothing."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from results.store import Store, StoreError
+from sweep.errors import UsageError
+from sweep.estimate import Estimate, calibrated_rates, estimate, measured_rates
+from sweep.packs import packs_of
+from sweep.study import Study
+from sweep.trial import FIELDS, Trial
+
+MOST_TRIALS = 100_000
+"""Trials beyond which a study is counted but not expanded, unless --max-trials says otherwise."""
+
+STATUSES = ("ok", "diverged", "failed", "oom")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study against a store.
+
+    Attributes:
+        study, trials: the study and how many trials it has.
+        counts: trials by status.
+        to_run: the trials that a run would train; None where the study is too large to expand.
+        packs: how they would train together; None likewise.
+        attempts: for trials with a row, the number of their last attempt.
+        estimate: what running them costs.
+        others: trials in the store that are not the study's.
+        problems: bad shards of the store.
+    """
+
+    study: Study
+    trials: int
+    counts: dict[str, int]
+    to_run: list[Trial] | None
+    packs: list[list[Trial]] | None
+    attempts: dict[str, int]
+    estimate: Estimate
+    others: int
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def missing(self) -> int:
+        """Trials without a row."""
+        return self.trials - sum(self.counts.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """What `sweep plan --json` prints."""
+        return {
+            **status_json(self.study, self.trials, self.counts),
+            "packs": None if self.packs is None else len(self.packs),
+            "estimate_seconds": self.estimate.seconds,
+            "estimate_basis": self.estimate.basis,
+            "other_trials_in_store": self.others,
+            "problems": self.problems,
+        }
+
+
+def make_plan(
+    study: Study,
+    store: Store,
+    *,
+    retry_failed: bool = False,
+    max_trials: int = MOST_TRIALS,
+    pack_width: int | None = None,
+) -> Plan:
+    """The plan of a study on a store.
+
+    Raises:
+        StoreError: the store is of a newer version, or no store.
+    """
+    trials = len(study)
+    if trials > max_trials:
+        counts, others = _counts_by_value(study, store)
+        known = Estimate(None, f"none: more than --max-trials {max_trials:,} to expand")
+        return Plan(study, trials, counts, None, None, {}, known, others, store.problems)
+    outcomes = store.outcomes()
+    problems = store.problems
+    counts, to_run, attempts = Counter[str](), [], {}
+    for trial in study.trials():
+        outcome = outcomes.get(trial.id)
+        if outcome is not None:
+            counts[outcome.status] += 1
+            attempts[trial.id] = outcome.attempt
+        if outcome is None or (retry_failed and outcome.status in ("failed", "oom")):
+            to_run.append(trial)
+    columns = ["mixer", "width", "length", "wall_seconds", "train_flops"]
+    measured = measured_rates(store.trials(["status", *columns]).to_pylist()) if to_run and outcomes else []
+    cost = estimate(to_run, measured, calibrated_rates()) if to_run else Estimate(0.0, "nothing to run")
+    others = len(outcomes) - sum(counts.values())
+    return Plan(study, trials, dict(counts), to_run, packs_of(to_run, pack_width), attempts, cost, others, problems)
+
+
+def status_json(study: Study, trials: int, counts: dict[str, int]) -> dict[str, Any]:
+    """What `sweep status --json` prints: the study, its trials, and how many of them have which status."""
+    by_status = {status: counts.get(status, 0) for status in STATUSES}
+    return {"study": study.name, "trials": trials, **by_status, "missing": trials - sum(counts.values())}
+
+
+def status_counts(study: Study, store: Store, max_trials: int = MOST_TRIALS) -> dict[str, int]:
+    """How many of a study's trials have which status."""
+    if len(study) > max_trials:
+        return _counts_by_value(study, store)[0]
+    outcomes = store.outcomes()
+    return dict(Counter(outcomes[trial.id].status for trial in study.trials() if trial.id in outcomes))
+
+
+def _counts_by_value(study: Study, store: Store) -> tuple[dict[str, int], int]:
+    """Counts of a study that is too large to expand: by looking at which of the store's trials it has."""
+    rows = store.trials(["status", *FIELDS]).to_pylist()
+    counts = Counter(row["status"] for row in rows if Trial.from_row(row) in study)
+    return dict(counts), len(rows) - sum(counts.values())
+
+
+def check_identity(rows: Iterator[dict[str, Any]], trials: dict[str, Trial]) -> None:
+    """Law 1's last line: what the store has under an id must be that very trial.
+
+    Raises:
+        StoreError: a row's values are not those that its id stands for.
+    """
+    for row in rows:
+        trial = trials.get(row["id"])
+        if trial is not None and Trial.from_row(row) != trial:
+            stored = Trial.from_row(row).as_dict()
+            differing = [name for name, value in trial.as_dict().items() if stored[name] != value]
+            raise StoreError(
+                f"trial {row['id']} is stored with another {', '.join(differing)} than its id stands for: "
+                "the store was written by a version of sweep that does not agree on ids"
+            )
+
+
+def product_line(study: Study) -> list[str]:
+    """The study's counts as products, a line a block: "6 models × 8 widths × 10 learning rates × 5 seeds = 2,400"."""
+    return [
+        " × ".join(f"{len(values):,} {plural(name, len(values))}" for name, values in grid.axes.items())
+        + f" = {prod(map(len, grid.axes.values())):,}"
+        for grid in study.grids
+    ]
+
+
+def plural(name: str, count: int) -> str:
+    """An axis's name as one counts it: "learning rates", "batch sizes", "seed"."""
+    words = name.replace("_", " ")
+    if count == 1 or words.endswith("s"):
+        return words
+    if words.endswith("y"):
+        return words[:-1] + "ies"
+    return words + "s"
+
+
+def check_size(plan: Plan, max_trials: int) -> None:
+    """Raises UsageError where a study is too large to run."""
+    if plan.to_run is None:
+        raise UsageError(
+            f"{plan.study.name} has {plan.trials:,} trials, more than --max-trials {max_trials:,}: narrow it with --set, "
+            "or raise --max-trials"
+        )

@@ -1,0 +1,47 @@
+"""From a study and a store to a report."""
+
+import platform
+from pathlib import Path
+
+from results.report import write_report
+from results.store import Store
+from sweep.plan import MOST_TRIALS, check_identity
+from sweep.errors import UsageError
+from sweep.run import versions
+from sweep.study import Study
+
+
+def write_study_report(study: Study, store: Store, out: Path, command: str) -> Path:
+    """Writes the report of what a store has of a study; returns its page.
+
+    Raises:
+        UsageError: the study is too large to draw.
+        StoreError: the store cannot be read, or holds other values under an id than the id stands for.
+    """
+    if len(study) > MOST_TRIALS:
+        raise UsageError(f"{study.name} has {len(study):,} trials, too many to draw: narrow it with --set")
+    trials, points = {}, []
+    for point, trial in study.points():
+        trials[trial.id] = trial
+        points.append({"id": trial.id, **point})
+    rows = {row["id"]: row for row in store.trials().to_pylist() if row["id"] in trials}
+    check_identity(iter(rows.values()), trials)
+    made = versions()
+    facts = {
+        "Command": command,
+        "Study": study.name + (f" with --set {' --set '.join(study.sets)}" if study.sets else ""),
+        "Report made by": f"sweep {made['sweep_version']}, commit {made['git_commit'] or 'unknown'}, "
+        f"Python {platform.python_version()}",
+        "The study's file": study.text,
+    }
+    return write_report(
+        out,
+        title=study.title,
+        description=[study.description.strip()] if study.description else [],
+        points=points,
+        rows=rows,
+        x=study.x,
+        y=study.y,
+        facts=facts,
+        problems=store.problems,
+    )

@@ -1,0 +1,260 @@
+"""The loop: plan → executor → store, with progress. Running a study runs what is missing."""
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from cluster.events import Executor, Failed, Finished, Message
+from results.store import Store
+from sweep.packs import packs_of
+from sweep.plan import Plan
+from sweep.progress import InTraining, Progress, Tally
+from sweep.trial import Trial
+from sweep.work import EpochDone, PackDone, Payload, failed_row
+
+UNSAVED_SECONDS = 1.0
+"""At most so much finished work is held back from the store, so that many short packs do not make many small files."""
+
+UNSAVED_ROWS = 1000
+COMPACT_AT = 64
+"""Shards after which a run compacts the store."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a run gives up.
+
+    Attributes:
+        max_failures: failed trials after which nothing more is started; None: never.
+    """
+
+    max_failures: int | None = None
+
+
+@dataclass
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        done: trials that got a row.
+        failed: of these, failed ones (out of memory included).
+        stopped: why it ended before its end: "interrupted", "failures", or None.
+        seconds: of wall time.
+        errors: the last line of each kind of error, and how many trials it ended.
+    """
+
+    done: int
+    diverged: int
+    failed: int
+    stopped: str | None
+    seconds: float
+    errors: dict[str, int]
+
+
+@dataclass
+class Recorder:
+    """Holds finished rows until they are worth a file."""
+
+    store: Store
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    curves: list[dict[str, Any]] = field(default_factory=list)
+    unsaved_seconds: float = 0.0
+    flushes: int = 0
+
+    def add(self, rows: list[dict[str, Any]], curves: list[dict[str, Any]]) -> None:
+        """Takes rows, and saves where enough has come together."""
+        self.rows += rows
+        self.curves += curves
+        self.unsaved_seconds += sum(row.get("wall_seconds") or 0.0 for row in rows)
+        if self.unsaved_seconds >= UNSAVED_SECONDS or len(self.rows) >= UNSAVED_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Saves what is held."""
+        if not self.rows:
+            return
+        self.store.append(self.rows, self.curves)
+        self.rows, self.curves, self.unsaved_seconds = [], [], 0.0
+        self.flushes += 1
+        if self.flushes % COMPACT_AT == 0:
+            self.store.compact()
+
+
+class Stopper:
+    """Ctrl-C: the first lets what is in training finish, the second ends the run now."""
+
+    def __init__(self, on_first: Callable[[], None]):
+        self.on_first = on_first
+        self.asked = False
+
+    def __call__(self, *_: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        self.on_first()
+
+
+def run(
+    plan: Plan,
+    store: Store,
+    executor: Executor,
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+    limits: Limits = Limits(),
+    stream: Any = None,
+) -> Outcome:
+    """Trains what a plan has to run, and saves it.
+
+    A pack that runs out of memory or raises is halved until the trial at fault is alone; that one gets a row as `oom` or
+    `failed`, the others are trained.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    assert plan.packs is not None and plan.to_run is not None
+    tally = Tally(len(plan.to_run), sum(trial.train_flops for trial in plan.to_run))
+    progress = Progress(tally, stream)
+    session = _Session(plan, executor, Recorder(store), tally, progress, device, threads, limits)
+    for pack in plan.packs:
+        session.submit(pack)
+    with progress, _interrupts(Stopper(session.stop_for_interrupt)):
+        try:
+            for event in executor.events():
+                session.take(event)
+        except KeyboardInterrupt:
+            session.stopped = "interrupted"
+        finally:
+            session.recorder.flush()
+    if session.recorder.flushes > 1:
+        store.compact()
+    return Outcome(tally.done, tally.diverged, tally.failed, session.stopped, tally.seconds, session.errors)
+
+
+@dataclass
+class _Session:
+    plan: Plan
+    executor: Executor
+    recorder: Recorder
+    tally: Tally
+    progress: Progress
+    device: str
+    threads: int | None
+    limits: Limits
+    stopped: str | None = None
+    errors: dict[str, int] = field(default_factory=dict)
+    payloads: dict[int, Payload] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.versions = versions()
+
+    def submit(self, pack: list[Trial], urgent: bool = False) -> None:
+        attempts = [self.plan.attempts.get(trial.id, 0) + 1 for trial in pack]
+        payload = Payload(tuple(pack), tuple(attempts), self.device, self.threads, self.versions)
+        self.payloads[self.executor.submit(payload, urgent)] = payload
+
+    def take(self, event) -> None:
+        """What an executor reports, into tally and store."""
+        payload = self.payloads[event.ticket]
+        if isinstance(event, Message) and isinstance(event.content, EpochDone):
+            pack = self.tally.training.setdefault(event.ticket, in_training(payload))
+            pack.epoch, pack.epochs, pack.diverged = event.content.epoch, event.content.epochs, event.content.diverged
+        elif isinstance(event, Message) and isinstance(event.content, PackDone):
+            self._recorded(event.content.rows, event.content.curves)
+        elif isinstance(event, Finished):
+            self._forget(event.ticket)
+        elif isinstance(event, Failed):
+            self._forget(event.ticket)
+            self._failed(payload, event)
+        self.progress.changed()
+
+    def stop_for_interrupt(self) -> None:
+        """The first Ctrl-C."""
+        self.stopped = "interrupted"
+        self.executor.drain()
+        waiting = sum(pack.trials for pack in self.tally.training.values())
+        if waiting:
+            self.progress.say(f"stopping: waiting for {waiting} trials in training (Ctrl-C again to stop now)")
+        else:
+            self.progress.say("stopping (Ctrl-C again to stop now)")
+
+    def _forget(self, ticket: int) -> None:
+        del self.payloads[ticket]
+        self.tally.training.pop(ticket, None)
+
+    def _failed(self, payload: Payload, event: Failed) -> None:
+        if len(payload.trials) > 1 and self.stopped is None:
+            for half in packs_of(payload.trials, -(-len(payload.trials) // 2)):
+                self.submit(half, urgent=True)  # so that what is wrong is known soon
+            if event.kind == "oom":
+                self.progress.say(f"out of memory: a pack of {len(payload.trials)} trials is halved")
+            return
+        if len(payload.trials) > 1:  # stopping: none of them has a row, and a later run finds the one at fault
+            return
+        status = "oom" if event.kind == "oom" else "failed"
+        kind = event.error.strip().splitlines()[-1] if event.error.strip() else status
+        self.errors[kind] = self.errors.get(kind, 0) + 1
+        self._recorded([failed_row(payload, status, event.error)], [])
+        allowed = self.limits.max_failures
+        if allowed is not None and self.tally.failed >= allowed and self.stopped is None:
+            self.stopped = "failures"
+            self.executor.drain()
+
+    def _recorded(self, rows: list[dict[str, Any]], curves: list[dict[str, Any]]) -> None:
+        for row in rows:
+            self.tally.done += 1
+            self.tally.diverged += row["status"] == "diverged"
+            self.tally.failed += row["status"] in ("failed", "oom")
+            self.tally.cost_done += row.get("train_flops") or 0.0
+        self.recorder.add(rows, curves)
+
+
+def in_training(payload: Payload) -> InTraining:
+    """A pack as progress shows it."""
+    first, trials = payload.trials[0], payload.trials
+    name = f"{first.model} width {first.width}"
+    return InTraining(name, len(trials), sum(trial.train_flops for trial in trials))
+
+
+def versions() -> dict[str, str | None]:
+    """The project's version and the commit of the checkout it runs from, if it does."""
+    try:
+        installed = version("mixer-sweep")
+    except PackageNotFoundError:
+        installed = "not installed"
+    return {"sweep_version": installed, "git_commit": git_commit(Path(__file__).parent)}
+
+
+def git_commit(folder: Path) -> str | None:
+    """The commit of the checkout that holds `folder`, with "+changes" where files differ from it; None without one."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")) != folder.parent.resolve():
+            return None  # installed into somebody else's repository
+        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "-uno") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+@contextmanager
+def _interrupts(stopper: Stopper) -> Iterator[None]:
+    """Ctrl-C goes to `stopper`, where this thread may say so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, stopper)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,304 @@
+"""A study: a TOML file that names a task, fixed values and a grid, and expands lazily into trials."""
+
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sweep.axes import axis
+from sweep.boxes import Box, union_size
+from sweep.errors import UsageError, unknown
+from sweep.trial import PARTS, Trial
+from sweep.values import COUPLINGS, DEFAULTS, check_name, checked
+
+STUDIES = Path(__file__).parent / "studies"
+
+NAMING = ("task", "readout", "positions", "model", *PARTS, "heads", "steps_per_epoch", *COUPLINGS)
+"""Values that can make two points of a grid one trial: names of parts, parts, and what a model may have no use for."""
+
+STRUCTURE = (*NAMING, "length", "vocabulary", "case_bias", "width", "batch_size")
+"""Values that may not go together. The others never make a trial impossible."""
+
+MOST_CHECKED = 50_000
+"""Combinations of structure that are checked when a study is loaded; the rest are when they are expanded."""
+
+
+class Figure(BaseModel):
+    """What a report draws: the axes of its heatmaps."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    x: str | None = None
+    y: str | None = None
+
+
+class StudyFile(BaseModel):
+    """The form of a study's TOML file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    title: str
+    description: str = ""
+    task: str | None = None
+    fixed: dict[str, Any] = Field(default_factory=dict)
+    grid: dict[str, Any] | list[dict[str, Any]]
+    figure: Figure = Field(default_factory=Figure)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The Cartesian product of some axes: name → values, in the order in which the study has them."""
+
+    axes: Mapping[str, Sequence[Any]]
+
+    def __len__(self) -> int:
+        return prod(map(len, self.axes.values()))
+
+    def points(self) -> Iterator[dict[str, Any]]:
+        """The values of every point, the last axis fastest. Lazy, also where an axis is long."""
+        names = list(self.axes)
+        for values in _product(list(self.axes.values())):
+            yield dict(zip(names, values, strict=True))
+
+
+class Study:
+    """A study, checked.
+
+    Attributes:
+        name: "quickstart", "paper/mode-width", or the file's stem.
+        title, description: as in the file.
+        text: the TOML as read.
+        sets: what the command line replaced.
+        fixed: values that all trials have.
+        grids: the grid's blocks; the study is their union.
+        x, y: axes of the heatmaps, or None.
+    """
+
+    def __init__(self, name: str, text: str, sets: Sequence[str] = ()):
+        self.name, self.text, self.sets = name, text, tuple(sets)
+        file = _parsed(name, text)
+        self.title, self.description = file.title, file.description
+        blocks = file.grid if isinstance(file.grid, list) else [file.grid]
+        fixed, blocks = _with_sets(file.fixed, [dict(block) for block in blocks], sets)
+        if file.task is not None and "task" not in fixed and not any("task" in block for block in blocks):
+            fixed["task"] = file.task
+        elif file.task is not None and not any(text.startswith("task=") for text in sets):
+            raise UsageError(f"{name}: task is set at the top and in [fixed] or [grid]: keep one of them")
+        self.fixed = {key: checked(key, value, f"{name}: fixed") for key, value in fixed.items()}
+        self.grids = [self._grid(block) for block in blocks]
+        if not self.grids:
+            raise UsageError(f"{name}: [[grid]] is empty: a study needs at least one axis")
+        self.x, self.y = self._figure_axes(file.figure)
+        self._check_structure()
+
+    @classmethod
+    def load(cls, name_or_path: str | Path, sets: Sequence[str] = ()) -> "Study":
+        """The study of a name (see `study_names`) or of a TOML file.
+
+        Args:
+            name_or_path: "paper/mode-width" or "my/study.toml".
+            sets: replacements like "width=8,16" or "seed={count=2}".
+
+        Raises:
+            UsageError: no such study, or one that is not right.
+        """
+        given = str(name_or_path)
+        shipped = STUDIES / f"{given}.toml"
+        if given in study_names():
+            return cls(given, shipped.read_text(), sets)
+        path = Path(given)
+        if path.suffix == ".toml" or path.is_file():
+            try:
+                return cls(path.stem, path.read_text(), sets)
+            except OSError as error:
+                raise UsageError(f"cannot read study {given}: {error.strerror}") from None
+            except UnicodeDecodeError:
+                raise UsageError(f"cannot read study {given}: it is not UTF-8 text") from None
+        raise UsageError(f"{unknown('study', given, study_names())} (or give the path of a .toml file)")
+
+    def __len__(self) -> int:
+        """How many different trials there are; exact, and computed without expanding the axes that never collide."""
+        return sum(union_size(boxes) for boxes in self._boxes.values())
+
+    @property
+    def points_count(self) -> int:
+        """How many points the blocks' products have, those included that make one trial."""
+        return sum(map(len, self.grids))
+
+    def points(self) -> Iterator[tuple[dict[str, Any], Trial]]:
+        """Every trial once, lazily, with the axis values under which the study knows it."""
+        seen: set[str] | None = set() if self.points_count != len(self) else None
+        swept = self.axis_names
+        for grid in self.grids:
+            for point in grid.points():
+                values = {**self.fixed, **point}
+                try:
+                    trial = Trial.from_values(values)
+                except UsageError as error:
+                    raise UsageError(f"{self.name}: {error}") from None
+                if seen is not None:
+                    if trial.id in seen:
+                        continue
+                    seen.add(trial.id)
+                label = {name: values[name] if name in values else getattr(trial, name, None) for name in swept}
+                yield {"model": trial.model, "seed": trial.seed, **label}, trial
+
+    def trials(self) -> Iterator[Trial]:
+        """Every trial once, lazily."""
+        return (trial for _, trial in self.points())
+
+    def __contains__(self, trial: Trial) -> bool:
+        """Whether the study has this trial; expands nothing."""
+        boxes = self._boxes.get(_naming_key(trial), ())
+        return any(all(getattr(trial, name) in values for name, values in box.items()) for box in boxes)
+
+    @property
+    def axis_names(self) -> list[str]:
+        """Names of the axes, in the order in which the study has them."""
+        return list(dict.fromkeys(name for grid in self.grids for name in grid.axes))
+
+    @property
+    def swept(self) -> list[str]:
+        """Axes along which the study has more than one value."""
+        values: dict[str, set] = {}
+        for grid in self.grids:
+            for name, axis_values in {**{k: [v] for k, v in self.fixed.items()}, **grid.axes}.items():
+                values.setdefault(name, set()).update(itertools.islice(axis_values, 2))
+        return [name for name in self.axis_names if len(values[name]) > 1]
+
+    def _grid(self, block: Mapping[str, Any]) -> Grid:
+        for name in block:
+            check_name(name, f"{self.name}: grid")
+            if name in self.fixed:
+                raise UsageError(f"{self.name}: {name} is in [fixed] and in [grid]: keep one of them")
+        if not block:
+            raise UsageError(f"{self.name}: [grid] is empty: a study needs at least one axis")
+        return Grid({name: axis(name, form, f"{self.name}: grid") for name, form in block.items()})
+
+    def _figure_axes(self, figure: Figure) -> tuple[str | None, str | None]:
+        for key, name in (("x", figure.x), ("y", figure.y)):
+            if name is not None and name not in self.axis_names:
+                raise UsageError(f"{self.name}: figure.{key}: {unknown('axis', name, self.axis_names)}")
+        if figure.x is not None and figure.x == figure.y:
+            raise UsageError(f"{self.name}: figure.x and figure.y are both {figure.x}: give two different axes")
+        free = [name for name in self.swept if name not in ("model", "mixer", "seed", figure.x, figure.y)]
+        y = figure.y or ("learning_rate" if "learning_rate" in free else None)
+        x = figure.x or next((name for name in free if name != y), None)
+        return x, y
+
+    def _combinations(self, names: Sequence[str]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Per block, every combination of the axes in `names`, and the first value of each other axis."""
+        for grid in self.grids:
+            some = {name: values for name, values in grid.axes.items() if name in names}
+            first = {name: values[0] for name, values in grid.axes.items() if name not in names}
+            for point in Grid(some).points():
+                yield {**self.fixed, **first, **point}, {k: v for k, v in grid.axes.items() if k not in names}
+
+    def _check_structure(self) -> None:
+        for values, _ in itertools.islice(self._combinations(STRUCTURE), MOST_CHECKED):
+            try:
+                Trial.from_values(values)
+            except UsageError as error:
+                raise UsageError(f"{self.name}: {error}") from None
+
+    @cached_property
+    def _boxes(self) -> dict[tuple, list[Box]]:
+        """For each combination of what can collide, the products of the other axes that go with it."""
+        coupled = [name for name in COUPLINGS if any(name in {**self.fixed, **grid.axes} for grid in self.grids)]
+        naming = (*NAMING, *(("batch_size", "vocabulary") if coupled else ()))
+        boxes: dict[tuple, list[Box]] = {}
+        for values, others in self._combinations(naming):
+            trial = Trial.from_values(values)
+            free = {name: [getattr(trial, name)] for name in FREE}
+            boxes.setdefault(_naming_key(trial), []).append({**free, **others})
+        return boxes
+
+
+FREE = tuple(name for name in Trial.__dataclass_fields__ if name not in NAMING)
+"""Values that are in a trial as the grid has them."""
+
+
+def _naming_key(trial: Trial) -> tuple:
+    return tuple(getattr(trial, name) for name in Trial.__dataclass_fields__ if name in NAMING)
+
+
+def study_names() -> list[str]:
+    """Names of the studies that ship."""
+    return sorted(str(path.relative_to(STUDIES).with_suffix("")) for path in STUDIES.rglob("*.toml"))
+
+
+def _product(axes: list[Sequence[Any]]) -> Iterator[tuple]:
+    """`itertools.product`, which would first copy every axis."""
+    if not axes:
+        yield ()
+        return
+    for head in axes[0]:
+        for tail in _product(axes[1:]):
+            yield (head, *tail)
+
+
+def _parsed(name: str, text: str) -> StudyFile:
+    try:
+        return StudyFile.model_validate(tomllib.loads(text, parse_float=Decimal))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{name}: not valid TOML: {error}") from None
+    except ValidationError as error:
+        raise UsageError(f"{name}: {_first_problem(error)}") from None
+
+
+def _first_problem(error: ValidationError) -> str:
+    """The first of pydantic's errors, said as one would to a colleague."""
+    problem = error.errors()[0]
+    path = [str(part) for part in problem["loc"]]
+    if problem["type"] == "extra_forbidden":
+        known = Figure.model_fields if path[:-1] == ["figure"] else StudyFile.model_fields
+        message = unknown("key", path[-1], known)
+        if path[-1] in DEFAULTS and len(path) == 1:
+            message += f"; values like {path[-1]} stand in [fixed] or [grid]"
+        return message
+    if problem["type"] == "missing":
+        return f"{path[0]} is missing: a study has a title, a task and a [grid]"
+    if path[0] == "grid":
+        return "grid should be a table of axes, [grid], or several, [[grid]]"
+    return f"{'.'.join(path)}: {problem['msg'][0].lower()}{problem['msg'][1:].replace('Input ', '')}"
+
+
+def _with_sets(
+    fixed: Mapping[str, Any], blocks: list[dict[str, Any]], sets: Sequence[str]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Fixed values and blocks after --set: an axis is replaced where it stands, a fixed value becomes what is given."""
+    fixed = dict(fixed)
+    for text in sets:
+        name, equals, said = text.partition("=")
+        name = name.strip()
+        if not equals or not said.strip():
+            raise UsageError(f"--set {text}: write NAME=VALUE, NAME=VALUE,VALUE or NAME={{count=3}}")
+        check_name(name, "--set")
+        value = _set_value(said)
+        holders = [block for block in blocks if name in block]
+        if not holders and not isinstance(value, list | dict):
+            fixed[name] = value
+            continue
+        fixed.pop(name, None)
+        for block in holders or blocks:
+            block[name] = value
+    return fixed, blocks
+
+
+def _set_value(text: str) -> Any:
+    """What --set gives: a TOML value, several separated by commas, or a bare word."""
+    for candidate in (text, f"[{text}]" if "," in text else None):
+        if candidate is not None:
+            try:
+                return tomllib.loads(f"value = {candidate}", parse_float=Decimal)["value"]
+            except tomllib.TOMLDecodeError:
+                pass
+    words = [word.strip() for word in text.split(",")]
+    return [_set_value(word) for word in words] if len(words) > 1 else words[0]

@@ -1,0 +1,127 @@
+"""What a worker runs: one pack, from plain values to rows. Everything it needs comes in the payload."""
+
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sweep.trial import Trial, as_row
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A pack for a worker.
+
+    Attributes:
+        trials: of one shape.
+        attempts: the number of each trial's attempt, 1-based.
+        device: "cpu", "cuda", …
+        threads: processor threads that the worker may use; None leaves torch's own choice.
+        versions: sweep_version and git_commit, as the driver knows them.
+    """
+
+    trials: Sequence[Trial]
+    attempts: Sequence[int]
+    device: str
+    threads: int | None
+    versions: dict[str, str | None]
+
+
+@dataclass(frozen=True)
+class EpochDone:
+    """A pack in training has done an epoch."""
+
+    epoch: int
+    epochs: int
+    diverged: int
+
+
+@dataclass(frozen=True)
+class PackDone:
+    """A pack is trained: its trials' rows and their curves, as `results.schema` has them."""
+
+    rows: list[dict[str, Any]]
+    curves: list[dict[str, Any]]
+
+
+def train_pack(payload: Payload) -> Iterator[EpochDone | PackDone]:
+    """Trains a pack: a message after each epoch, then the rows."""
+    import torch
+
+    from sweep.train import train
+
+    if payload.threads:
+        torch.set_num_threads(payload.threads)
+    torch.set_flush_denormal(True)  # losses near zero bring denormals, and those a hundredfold slow step
+    started = time.perf_counter()
+    records = []
+    for record in train(payload.trials, payload.device):
+        records.append(record)
+        yield EpochDone(record.epoch, record.epochs, sum(step is not None for step in record.diverged_step))
+    seconds = time.perf_counter() - started
+    stamp = {
+        **provenance(payload),
+        "threads": torch.get_num_threads(),
+        "torch_version": torch.__version__,
+        "wall_seconds": seconds / len(payload.trials),
+    }
+    rows, curves = [], []
+    for m, (trial, attempt) in enumerate(zip(payload.trials, payload.attempts, strict=True)):
+        epochs = [record.measurements[m] for record in records if record.measurements[m]]
+        diverged_step = records[-1].diverged_step[m]
+        rows.append({**as_row(trial), **summary(trial, epochs, diverged_step), **stamp, "attempt": attempt})
+        curves += [
+            {"id": trial.id, "attempt": attempt, "epoch": epoch, **vars(measurement)}
+            for epoch, measurements in enumerate(epochs, 1)
+            for measurement in measurements
+        ]
+    yield PackDone(rows, curves)
+
+
+def provenance(payload: Payload) -> dict[str, Any]:
+    """Where and with what a pack was run, as far as it is known without loading torch."""
+    return {
+        "pack_width": len(payload.trials),
+        "device": payload.device,
+        "host": socket.gethostname(),
+        "finished_at": datetime.now(UTC),
+        **payload.versions,
+    }
+
+
+def failed_row(payload: Payload, status: str, error: str) -> dict[str, Any]:
+    """The row of a trial that was alone in its pack and failed."""
+    (trial,), (attempt,) = payload.trials, payload.attempts
+    return {**as_row(trial), **provenance(payload), "status": status, "error": error, "attempt": attempt}
+
+
+def summary(trial: Trial, epochs: list[list[Any]], diverged_step: int | None) -> dict[str, Any]:
+    """A trial's outcome: status and the metrics of its row. Bests are over the epochs before a divergence."""
+    row: dict[str, Any] = {"status": "ok" if diverged_step is None else "diverged", "diverged_step": diverged_step}
+    row["train_flops"] = trial.train_flops
+    for split in ("train", "eval"):
+        length = trial.length if split == "train" else trial.eval_length
+        points = [
+            measurement
+            for measurements in epochs
+            for measurement in measurements
+            if (measurement.split, measurement.length, measurement.case) == (split, length, "all")
+        ]
+        if not points:
+            continue
+        accuracies, losses = [p.correct / p.count for p in points], [p.loss for p in points]
+        row[f"best_{split}_accuracy"], row[f"best_{split}_loss"] = max(accuracies), min(losses)
+        row[f"last_{split}_accuracy"], row[f"last_{split}_loss"] = accuracies[-1], losses[-1]
+        if diverged_step is None:
+            row[f"final_{split}_accuracy"], row[f"final_{split}_loss"] = accuracies[-1], losses[-1]
+        if split == "eval":
+            row["best_eval_epoch"] = accuracies.index(max(accuracies)) + 1
+    return row
+
+
+def available_threads() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
