@@ -7,8 +7,8 @@ reader must know what a missing column of an older store meant.
 import pyarrow as pa
 
 SCHEMA_VERSION = 1
-"""Grows when a column is added or changes meaning. Older shards are read with nulls (or `DEFAULTS`) for what came
-later; a newer one is refused."""
+"""Grows when a column is added or changes meaning. Older shards are read with nulls for what
+came later; a newer one is refused."""
 
 VERSION_KEY = b"sweep.schema_version"
 """Key of the version in a shard's Parquet metadata."""

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from results import StoreError
 from results.files import save_atomically
 from results.schema import SCHEMA_VERSION, VERSION_KEY
 
@@ -17,10 +18,6 @@ RANKING = ["id", "status", "attempt", "finished_at"]
 
 _STEM = re.compile(r"(\d{8}T\d{12}Z)-[0-9a-f]{12}")
 _STEM_TIME = "%Y%m%dT%H%M%S%fZ"
-
-
-class StoreError(Exception):
-    """The store cannot be used as asked; the message is one line for its user."""
 
 
 class BadShard(Exception):

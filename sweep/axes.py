@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from decimal import Context, Decimal, localcontext
 from typing import Any
 
-from sweep.errors import UsageError
-from sweep.values import checked, shown
+from sweep.errors import UsageError, shown
+from sweep.values import checked
 
 FORMS = "a list, { base, from, to }, { count } or { from, to, step }"
 

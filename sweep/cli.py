@@ -2,13 +2,15 @@
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
-from sweep.errors import INFRASTRUCTURE, INTERRUPTED, SOME_FAILED, USAGE, UsageError
+from results import StoreError
+from sweep.errors import INFRASTRUCTURE, INTERRUPTED, SOME_FAILED, USAGE, InfrastructureError, UsageError
 
 app = typer.Typer(
     help="Sweeps over thousands of small sequence models: run what is missing, nothing twice, and look at heatmaps.",
@@ -154,37 +156,19 @@ def command_line() -> str:
 
 def main() -> None:
     """The entry point: runs a command and turns what a person can mend into one line and an exit code."""
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(INTERRUPTED))
     try:
-        app(standalone_mode=False)
-    except UsageError as error:
+        app(prog_name="sweep")
+    except (UsageError, StoreError) as error:
         fail(error, USAGE)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+    except InfrastructureError as error:
+        fail(error, INFRASTRUCTURE)
     except BrokenPipeError:  # somebody reads no further: `sweep list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except Exception as error:
-        _known_or_raise(error)
 
 
-def _known_or_raise(error: Exception) -> None:
-    import click
-
-    from results.store import StoreError
-
-    if isinstance(error, click.exceptions.Exit):
-        sys.exit(error.exit_code)
-    if isinstance(error, click.exceptions.Abort):
-        sys.exit(INTERRUPTED)
-    if isinstance(error, click.ClickException):
-        error.show()
-        sys.exit(USAGE)
-    if isinstance(error, StoreError):
-        fail(error, INFRASTRUCTURE if getattr(error, "while_running", False) else USAGE)
-    raise error
-
-
-def fail(error: Exception, code: int) -> None:
+def fail(error: Exception, code: int) -> NoReturn:
     """Says what is wrong in one line and ends the command."""
     print(f"sweep: {error}", file=sys.stderr)
     sys.exit(code)

@@ -44,4 +44,5 @@ def write_study_report(study: Study, store: Store, out: Path, command: str) -> P
         y=study.y,
         facts=facts,
         problems=store.problems,
+        curves=store.curves,
     )

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from cluster.events import Executor, Failed, Finished, Message
-from results.store import Store
+from results.store import Store, StoreError
+from sweep.errors import InfrastructureError
 from sweep.packs import packs_of
 from sweep.plan import Plan
 from sweep.progress import InTraining, Progress, Tally
@@ -80,10 +81,19 @@ class Recorder:
         """Saves what is held."""
         if not self.rows:
             return
-        self.store.append(self.rows, self.curves)
+        try:
+            self.store.append(self.rows, self.curves)
+        except StoreError as error:
+            lost = len(self.rows)
+            raise InfrastructureError(f"{error}; {lost} finished trials are not saved and will run again") from None
         self.rows, self.curves, self.unsaved_seconds = [], [], 0.0
         self.flushes += 1
         if self.flushes % COMPACT_AT == 0:
+            self.store.compact()
+
+    def tidy(self) -> None:
+        """Merges the shards of a run that made several."""
+        if self.flushes > 1:
             self.store.compact()
 
 
@@ -117,7 +127,7 @@ def run(
     `failed`, the others are trained.
 
     Raises:
-        StoreError: the store cannot be written.
+        InfrastructureError: the store can no longer be written.
     """
     assert plan.packs is not None and plan.to_run is not None
     tally = Tally(len(plan.to_run), sum(trial.train_flops for trial in plan.to_run))
@@ -133,8 +143,7 @@ def run(
             session.stopped = "interrupted"
         finally:
             session.recorder.flush()
-    if session.recorder.flushes > 1:
-        store.compact()
+    session.recorder.tidy()
     return Outcome(tally.done, tally.diverged, tally.failed, session.stopped, tally.seconds, session.errors)
 
 

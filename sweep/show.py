@@ -7,12 +7,12 @@ from typing import Any
 
 from models import MODELS
 from results.store import Store
+from sweep.errors import shown
 from sweep.plan import Plan, plural, product_line
 from sweep.progress import duration
 from sweep.run import Outcome
 from sweep.study import Study, study_names
 from sweep.trial import Trial
-from sweep.values import shown
 from tasks import TASK_NAMES, TASKS
 
 

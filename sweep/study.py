@@ -1,6 +1,7 @@
 """A study: a TOML file that names a task, fixed values and a grid, and expands lazily into trials."""
 
 import itertools
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sweep.axes import axis
 from sweep.boxes import Box, union_size
 from sweep.errors import UsageError, unknown
-from sweep.trial import PARTS, Trial
-from sweep.values import COUPLINGS, DEFAULTS, check_name, checked
+from sweep.trial import DEFAULTS, PARTS, Trial
+from sweep.values import COUPLINGS, check_name, checked
 
 STUDIES = Path(__file__).parent / "studies"
 
@@ -248,9 +249,19 @@ def _parsed(name: str, text: str) -> StudyFile:
     try:
         return StudyFile.model_validate(tomllib.loads(text, parse_float=Decimal))
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{name}: not valid TOML: {error}") from None
+        raise UsageError(f"{name}: {_toml_problem(text, str(error))}") from None
     except ValidationError as error:
         raise UsageError(f"{name}: {_first_problem(error)}") from None
+
+
+def _toml_problem(text: str, message: str) -> str:
+    """A syntax error with its line; a key that is there twice, by name."""
+    if not message.startswith("Cannot overwrite"):
+        return f"not valid TOML: {message}"
+    found = re.search(r"line (\d+)", message)
+    line = int(found[1]) if found else len(text.rstrip().splitlines())
+    key = text.splitlines()[line - 1].partition("=")[0].strip(" []")
+    return f"not valid TOML: line {line}: {key} is set twice"
 
 
 def _first_problem(error: ValidationError) -> str:

@@ -9,12 +9,39 @@ from typing import Any
 
 from models import MIXERS, MODELS, model_name
 from models.spec import NetworkSpec
-from sweep.errors import UsageError, unknown
-from sweep.values import DEFAULTS, shown
+from sweep.errors import UsageError, shown, unknown
 from tasks import TASK_NAMES, TASKS
 
 IDENTITY_VERSION = 1
 """Moves when the meaning of training changes, or a released default does; then every id changes (law 1)."""
+
+DEFAULTS: dict[str, Any] = {
+    "length": 128,
+    "case_bias": 0,
+    "norm_placement": "branch",
+    "mix_norm": "layer",
+    "mix_activation": "gelu",
+    "hidden_norm": True,
+    "feed_forward": "4x",
+    "depth": 2,
+    "width": 128,
+    "heads": 4,
+    "init_scale": 1.0,
+    "optimizer": "adam",
+    "schedule": "linear",
+    "clip_norm": 0.0,  # no clipping
+    "learning_rate": 0.0002187,
+    "weight_decay": 0.0,
+    "batch_size": 32,
+    "epochs": 32,
+    "steps_per_epoch": 100,
+    "seed": 0,
+    "precision": "fp32",
+    "eval_samples": 1024,
+    "samples_per_case": 1000,
+}
+"""The NAP paper's values, for what a study leaves out. A released default never changes (law 1). Readout, vocabulary and
+positions have the task's default; parts of a model have the model's before these."""
 
 
 @dataclass(frozen=True)

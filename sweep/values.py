@@ -1,5 +1,4 @@
-"""The values of a trial that a study may set: names, types, bounds, and the defaults of those that have one for all tasks
-and models. The defaults are the NAP paper's; a released one never changes (law 1)."""
+"""The values that a study may set: their names, types and bounds. Their defaults are in `sweep.trial`."""
 
 from decimal import Decimal
 from typing import Annotated, Any, Literal, get_args
@@ -7,14 +6,14 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from models.spec import ACTIVATIONS, FEED_FORWARDS, MIX_NORMS, NORM_PLACEMENTS, POSITIONS
-from sweep.errors import UsageError, unknown
+from sweep.errors import UsageError, shown, unknown
 from tasks import READOUTS
 
 OPTIMIZERS = ("adam",)
 SCHEDULES = ("linear", "warmup_linear")
 PRECISIONS = ("fp32", "fp64")
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, lt=2**31)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -25,45 +24,40 @@ class Values(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     task: str
-    readout: Literal[tuple(READOUTS)]  # type: ignore[valid-type]  # default: the task's
-    length: Count = 128
-    vocabulary: Count  # default: the task's
-    case_bias: int = 0
+    readout: Literal[tuple(READOUTS)]  # type: ignore[valid-type]
+    length: Count
+    vocabulary: Count
+    case_bias: Annotated[int, Field(ge=-64, le=64)]
     model: str
-    mixer: str  # default of this and of the other parts: the model's
-    norm_placement: Literal[NORM_PLACEMENTS] = "branch"  # type: ignore[valid-type]
-    mix_norm: Literal[MIX_NORMS] = "layer"  # type: ignore[valid-type]
-    mix_activation: Literal[ACTIVATIONS] = "gelu"  # type: ignore[valid-type]
-    hidden_norm: bool = True
-    feed_forward: Literal[FEED_FORWARDS] = "4x"  # type: ignore[valid-type]
-    positions: Literal[POSITIONS]  # type: ignore[valid-type]  # default: the task's
-    depth: Count = 2
-    width: Count = 128
-    heads: Count = 4
-    init_scale: Rate = 1.0
-    optimizer: Literal[OPTIMIZERS] = "adam"  # type: ignore[valid-type]
-    schedule: Literal[SCHEDULES] = "linear"  # type: ignore[valid-type]
-    clip_norm: NotNegative = 0.0  # 0: no clipping
-    learning_rate: Rate = 0.0002187
-    weight_decay: NotNegative = 0.0
-    batch_size: Count = 32
-    epochs: Count = 32
-    steps_per_epoch: Count = 100
+    mixer: str
+    norm_placement: Literal[NORM_PLACEMENTS]  # type: ignore[valid-type]
+    mix_norm: Literal[MIX_NORMS]  # type: ignore[valid-type]
+    mix_activation: Literal[ACTIVATIONS]  # type: ignore[valid-type]
+    hidden_norm: bool
+    feed_forward: Literal[FEED_FORWARDS]  # type: ignore[valid-type]
+    positions: Literal[POSITIONS]  # type: ignore[valid-type]
+    depth: Count
+    width: Count
+    heads: Count
+    init_scale: Rate
+    optimizer: Literal[OPTIMIZERS]  # type: ignore[valid-type]
+    schedule: Literal[SCHEDULES]  # type: ignore[valid-type]
+    clip_norm: NotNegative
+    learning_rate: Rate
+    weight_decay: NotNegative
+    batch_size: Count
+    epochs: Count
+    steps_per_epoch: Count
     samples_per_epoch: Count  # a coupling: steps_per_epoch = samples_per_epoch // batch_size
     samples_per_class: Count  # a coupling: steps_per_epoch = samples_per_class · vocabulary // batch_size
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    precision: Literal[PRECISIONS] = "fp32"  # type: ignore[valid-type]
-    eval_samples: Count = 1024
-    samples_per_case: Annotated[int, Field(ge=0)] = 1000
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    precision: Literal[PRECISIONS]  # type: ignore[valid-type]
+    eval_samples: Count
+    samples_per_case: Annotated[int, Field(ge=0, lt=2**31)]
 
 
 COUPLINGS = ("samples_per_epoch", "samples_per_class")
 """Values that a study may declare but a trial does not have: steps_per_epoch follows from them."""
-
-DEFAULTS: dict[str, Any] = {
-    name: field.default for name, field in Values.model_fields.items() if not field.is_required()
-}
-"""Values that are the same for every task and model unless set."""
 
 _INTEGERS = {name for name, field in Values.model_fields.items() if field.annotation is int}
 _FLOATS = {name for name, field in Values.model_fields.items() if field.annotation is float}
@@ -96,17 +90,6 @@ def checked(name: str, value: Any, where: str) -> Any:
         return _ADAPTERS[name].validate_python(value)
     except ValidationError as error:
         raise UsageError(f"{where}: {name} = {shown(value)}: {_expectation(name, error)}") from None
-
-
-def shown(value: Any) -> str:
-    """A value as one would write it in TOML."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float | Decimal):
-        return f"{float(value):g}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(shown, value)) + "]"
-    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def _expectation(name: str, error: ValidationError) -> str:

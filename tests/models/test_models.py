@@ -1,0 +1,165 @@
+"""Mixers against their formulas, and the paper's sizes."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from models import MIXERS, MODELS
+from models.blocks import make_mixer
+from models.mixers.attention import DEVIATION_EPSILON, LinearAttention, NormalizedAttention, SoftmaxAttention
+from models.network import Network
+from models.packed import Parameter, safe_sqrt, stack
+from sweep.trial import Trial
+from tests.models.quadratic import QuadraticLinearAttention, QuadraticNormalizedAttention
+
+M, B = 3, 2
+
+
+def random_parameters(mixer, seed=0, scale=1.0) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: scale * torch.randn(M, *parameter.shape, generator=generator, dtype=torch.float64)
+        for name, parameter in mixer.parameters().items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("linear", "quadratic"),
+    [(NormalizedAttention, QuadraticNormalizedAttention), (LinearAttention, QuadraticLinearAttention)],
+)
+@pytest.mark.parametrize(("width", "heads", "length", "reads"), [(8, 2, 16, 16), (32, 1, 9, 1), (64, 4, 130, 130)])
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_the_linear_form_is_the_quadratic_form(linear, quadratic, width, heads, length, reads, scale):
+    p = random_parameters(linear(width, heads), scale=scale)
+    x = torch.randn(M, B, length, width, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    for tensor in p.values():
+        tensor.requires_grad_()
+    one, other = linear(width, heads)(p, x, reads), quadratic(width, heads)(p, x, reads)
+    assert torch.allclose(one, other, rtol=1e-10, atol=1e-12 * other.abs().max().item())
+    direction = torch.randn_like(one)
+    names = list(p)
+    gradients = [torch.autograd.grad((o * direction).sum(), list(p.values())) for o in (one, other)]
+    for name, ours, theirs in zip(names, *gradients, strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-7, atol=1e-10 * theirs.abs().max().item() + 1e-12), name
+
+
+def weights_of_nap(bias: float, logit_scale: float) -> torch.Tensor:
+    """A row of NAP's weights: with values that are the unit vectors, the output is the weights."""
+    length = 64
+    mixer = NormalizedAttention(length, 1)
+    p = random_parameters(mixer, scale=logit_scale)
+    p["nap_gain"], p["nap_bias"] = torch.ones(M, 1).double(), torch.full((M, 1), bias).double()
+    p["value.weight"] = torch.eye(length).double().expand(M, -1, -1)
+    p["value.bias"] = torch.zeros(M, length).double()
+    x = torch.eye(length).double().expand(M, 1, -1, -1)
+    return mixer(p, x, length)
+
+
+def test_naps_rows_sum_to_bias_times_length_and_have_norm_near_the_root_of_length():
+    plain, biased = weights_of_nap(0.0, 1.0), weights_of_nap(0.5, 1.0)
+    assert plain.sum(dim=-1).abs().max() < 1e-9
+    assert torch.allclose(biased.sum(dim=-1), torch.tensor(0.5 * 64).double(), atol=1e-9)
+    assert torch.allclose(plain.norm(dim=-1), torch.tensor(8.0).double(), rtol=1e-3)
+
+
+def test_naps_epsilon_is_added_to_the_deviation_so_small_logits_give_small_weights():
+    norms = weights_of_nap(0.0, 1e-2).norm(dim=-1)
+    assert 0 < norms.max() < 8.0 * 0.9
+    assert DEVIATION_EPSILON == 1e-3
+
+
+def test_nap_does_not_see_what_all_keys_share():
+    mixer = NormalizedAttention(8, 2)
+    p = random_parameters(mixer)
+    x = torch.randn(M, B, 10, 8).double()
+    moved = {**p, "key.bias": p["key.bias"] + 3.0}
+    assert torch.allclose(mixer(p, x, 10), mixer(moved, x, 10), atol=1e-9)
+
+
+def test_a_sequence_of_equal_tokens_gives_nap_a_finite_gradient():
+    mixer = NormalizedAttention(8, 2)
+    p = {name: tensor.requires_grad_() for name, tensor in random_parameters(mixer).items()}
+    x = torch.ones(M, B, 5, 8).double()
+    gradients = torch.autograd.grad(mixer(p, x, 5).sum(), list(p.values()))
+    assert all(torch.isfinite(gradient).all() for gradient in gradients)
+    root = torch.zeros(2, requires_grad=True)
+    assert torch.autograd.grad(safe_sqrt(root).sum(), root)[0].tolist() == [0.0, 0.0]
+
+
+def test_softmax_attention_is_the_textbooks():
+    mixer = SoftmaxAttention(6, 1)
+    p = random_parameters(mixer)
+    x = torch.randn(M, B, 7, 6).double()
+    for m, b in itertools.product(range(M), range(B)):
+        q, k, v = (x[m, b] @ p[f"{n}.weight"][m] + p[f"{n}.bias"][m] for n in ("query", "key", "value"))
+        expected = torch.softmax(q @ k.T / 6**0.5, dim=-1) @ v
+        assert torch.allclose(mixer(p, x, 7)[m, b], expected)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("task", ["mode", "cases_first"])
+def test_reading_one_token_computes_one_token_and_changes_nothing(model, task):
+    trial = Trial.from_values(dict(task=task, model=model, width=16, length=12))
+    network = Network(trial.network)
+    p = start(network)
+    tokens = torch.randint(0, 10, (M, B, 12))
+    shortcut = network(p, tokens)
+    for block in network.blocks:
+        whole = block.__class__.__call__
+        block_call = lambda p, x, reads, block=block, whole=whole: whole(block, p, x, x.shape[2])[:, :, :reads]  # noqa: E731
+        network.blocks[network.blocks.index(block)] = block_call
+    assert torch.allclose(network(p, tokens), shortcut, atol=1e-10)
+
+
+def start(network) -> dict[str, torch.Tensor]:
+    arrays = stack(network.parameters(), [(lambda name, m=m: np.random.default_rng(m), 10.0) for m in range(M)])
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_a_mixer_gives_what_its_block_expects(mixer):
+    trial = Trial.from_values(dict(task="cases", mixer=mixer, width=16, length=12))
+    made = make_mixer(trial.network)
+    p = random_parameters(made)
+    x = torch.randn(M, B, 12, 16).double()
+    for reads in (1, 12):
+        shape = made(p, x, reads).shape
+        assert shape[:2] == (M, B) and shape[2] in (1, reads) and shape[3] == 16
+
+
+def parameter_count(**values) -> int:
+    network = Network(Trial.from_values(values).network)
+    return sum(int(np.prod(parameter.shape)) for parameter in network.parameters().values())
+
+
+def test_pooling_models_have_about_as_many_parameters_as_attention_models():
+    for width in (8, 16, 128, 512):
+        attention = parameter_count(task="mode", model="mte", width=width)
+        assert parameter_count(task="mode", model="sum", width=width) == pytest.approx(attention, rel=0.02)
+
+
+@pytest.mark.parametrize(("width", "hidden"), [(16, 97), (128, 769), (8, 49)])
+def test_pooling_models_have_the_papers_feed_forward(width, hidden):
+    trial = Trial.from_values(dict(task="mode", model="sum", width=width))
+    assert trial.network.hidden_width == hidden
+
+
+def test_a_start_is_truncated_at_two_deviations_and_scaled():
+    draw = Parameter((200, 50)).initial(np.random.default_rng(0), 3.0)
+    assert np.abs(draw).max() <= 2 * 0.02 * 3
+    assert draw.std() == pytest.approx(0.02 * 3 * 0.8796, rel=0.02)
+    position = Parameter((200, 50), scaled=False).initial(np.random.default_rng(0), 3.0)
+    assert np.abs(position).max() <= 2 * 0.02
+
+
+def test_flops_count_the_matrix_products_of_a_step():
+    trial = Trial.from_values(dict(task="cases", model="mte", width=32, length=16, depth=1, epochs=1, steps_per_epoch=1))
+    per_token = 2 * (4 * 32 * 32 + 8 * 32 * 32 + 2 * 16 * 32 + 32)
+    assert trial.train_flops == 3 * per_token * 16 * 32
+
+
+def test_a_model_read_at_one_token_costs_less():
+    costs = [Trial.from_values(dict(task=task, model="nap")).train_flops for task in ("cases", "cases_first")]
+    assert costs[1] < 0.75 * costs[0]

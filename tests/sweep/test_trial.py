@@ -1,0 +1,151 @@
+"""Law 1: a trial is identified by its content, by all of it and by nothing else."""
+
+import random
+
+import pytest
+
+from models import MODELS
+from results.schema import VALUES
+from sweep.errors import UsageError
+from sweep.study import Study
+from sweep.trial import DEFAULTS, FIELDS, IDENTITY_VERSION, Trial, as_row, identity
+
+BASE = dict(task="cases", model="nap", learning_rate=0.00243)
+
+
+def trial(**values) -> Trial:
+    return Trial.from_values({**BASE, **values})
+
+
+def from_toml(body: str) -> list[Trial]:
+    return list(Study("test", f'title = "t"\ntask = "cases"\n[grid]\nmodel = ["nap"]\n{body}\n').trials())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("learning_rate = [1e-5]", "learning_rate = [0.00001]"),
+        ("learning_rate = [1e0]", "learning_rate = [1]"),
+        ("eval_samples = [3e6]", "eval_samples = [3_000_000]"),
+        ("learning_rate = { base = 0.3, from = 5, to = 5 }", "learning_rate = [0.00243]"),
+        ("init_scale = { base = 4, from = -3, to = -3 }", "init_scale = [0.015625]"),
+        ("width = [8]\nlength = [16]", "length = [16]\nwidth = [8]"),
+        ("depth = [2]", ""),
+    ],
+)
+def test_what_is_written_otherwise_is_the_same_trial(one, other):
+    assert from_toml(one)[0].id == from_toml(other)[0].id
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_every_value_is_part_of_the_identity(name):
+    other = {
+        "norm_placement": "post",
+        "mix_norm": "none",
+        "mix_activation": "none",
+        "feed_forward": "matched",
+        "optimizer": "other",
+        "schedule": "warmup_linear",
+        "precision": "fp64",
+        "hidden_norm": False,
+    }
+    changed = other.get(name, 8 if isinstance(DEFAULTS[name], int) else 0.5)
+    assert identity({**trial().as_dict(), name: changed}) != trial().id
+
+
+def test_an_id_is_a_function_of_values_not_of_their_order_or_of_the_process():
+    shuffled = list(trial().as_dict().items())
+    random.Random(0).shuffle(shuffled)
+    assert identity(dict(shuffled)) == trial().id
+    assert len(trial().id) == 32
+
+
+def test_released_ids_never_change():
+    assert IDENTITY_VERSION == 1
+    assert trial().id == GOLDEN["nap"]
+    assert trial(model="bert", width=16, seed=3).id == GOLDEN["bert"]
+    assert Trial.from_values(dict(task="mode", model="sum")).id == GOLDEN["sum"]
+
+
+def test_a_value_at_its_default_is_left_out_so_a_new_field_changes_no_old_id():
+    assert identity({**trial().as_dict(), "a_later_field": None}) == trial().id
+
+
+def test_true_is_not_1():
+    assert identity({"hidden_norm": True}) != identity({"hidden_norm": 1}) or DEFAULTS["hidden_norm"] is True
+    assert identity({"a": True}) != identity({"a": 1})
+    with pytest.raises(UsageError, match="seed = true"):
+        from_toml("seed = [true]")
+    with pytest.raises(UsageError, match="hidden_norm = 1"):
+        from_toml("hidden_norm = [1]")
+
+
+def test_identity_is_by_parts_so_bert_with_mtes_parts_is_mte():
+    parts = dict(norm_placement="branch", mix_norm="layer", mix_activation="gelu", hidden_norm=True)
+    changed = trial(model="bert", **parts, schedule="linear", clip_norm=0.0)
+    assert changed == trial(model="mte")
+    assert changed.model == "mte"
+    assert trial(model="bert", schedule="linear").model == "bert(schedule=linear)"
+
+
+def test_cases_first_is_cases_read_at_the_first_token():
+    assert trial(task="cases_first").id == trial(task="cases", readout="first_token").id != trial().id
+
+
+def test_heads_are_nothing_to_a_model_without_heads():
+    assert trial(model="sum", heads=2).id == trial(model="sum", heads=8).id
+    assert trial(model="sum", width=9, heads=4).heads is None
+    assert trial(heads=2).id != trial(heads=8).id
+
+
+@pytest.mark.parametrize(
+    ("values", "steps"),
+    [
+        (dict(samples_per_epoch=3200, batch_size=8), 400),
+        (dict(samples_per_epoch=3200, batch_size=128), 25),
+        (dict(task="mode", samples_per_class=400, vocabulary=256), 3200),
+        (dict(task="mode", samples_per_class=400, vocabulary=2), 25),
+    ],
+)
+def test_couplings_are_followed_and_leave_no_other_trace(values, steps):
+    assert trial(**values).steps_per_epoch == steps
+    plain = {name: value for name, value in values.items() if not name.startswith("samples_per")}
+    assert trial(**values).id == trial(**plain, steps_per_epoch=steps).id
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (dict(width=9), "4 heads do not divide it"),
+        (dict(vocabulary=50), "no token 64"),
+        (dict(length=1), "at least 2 tokens"),
+        (dict(task="mode", positions="learned"), "evaluated at length 256"),
+        (dict(task="mode", case_bias=1), "no cases to bias"),
+        (dict(task="local_global", readout="pointer"), "can be read as every_token"),
+        (dict(samples_per_epoch=16), "has no step"),
+        (dict(samples_per_epoch=16, steps_per_epoch=3), "say the same thing twice"),
+        (dict(task="caes"), "did you mean cases"),
+        (dict(model="nop"), "did you mean non or nap|did you mean nap or non|did you mean"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_with_the_reason(values, says):
+    with pytest.raises(UsageError, match=says):
+        trial(**values)
+
+
+def test_a_trial_comes_back_from_its_row():
+    for model in MODELS:
+        original = trial(model=model)
+        assert Trial.from_row(as_row(original)) == original
+
+
+def test_a_stores_columns_are_a_trials_values_and_what_follows_from_them():
+    assert {name for name, _ in VALUES} == {*FIELDS, "model", "eval_length"}
+
+
+GOLDEN = {
+    "nap": "c0978666bd373f08c51423cd586561fe",
+    "bert": "6fe23fe068d9ef690ec1ed082a85ce27",
+    "sum": "646d94cebbea792ebbe5212f1688f20a",
+}
+"""Ids that were released. If one changes, IDENTITY_VERSION must move, and every stored result is orphaned: do not."""
