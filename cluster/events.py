@@ -51,7 +51,8 @@ class Executor(Protocol):
         """Queues a payload, before all others if urgent, and returns its ticket."""
 
     def events(self) -> Iterator[Event]:
-        """Runs what is queued and yields what happens, until nothing is queued or running. More may be submitted meanwhile."""
+        """Runs what is queued and yields what happens, until nothing is queued or running. More may be submitted
+        meanwhile."""
 
     def drain(self) -> int:
         """Forgets what is queued and lets what is running finish. Returns how many payloads were forgotten."""

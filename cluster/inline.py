@@ -43,4 +43,3 @@ class InlineExecutor:
                 yield failure(ticket, error)
                 return
             yield Message(ticket, content)
-

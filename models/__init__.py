@@ -83,7 +83,9 @@ def _pooling_products(queries: int, keys: int, width: int, heads: int) -> float:
 
 _ATTENTION = "models.mixers.attention:"
 _POOLING = "models.mixers.pooling:"
-register_mixer("softmax", _ATTENTION + "SoftmaxAttention", heads=True, products=lambda q, k, width, heads: 2 * q * k * width)
+register_mixer(
+    "softmax", _ATTENTION + "SoftmaxAttention", heads=True, products=lambda q, k, width, heads: 2 * q * k * width
+)
 register_mixer("nap", _ATTENTION + "NormalizedAttention", heads=True, products=_linear_products(2))
 register_mixer("non", _ATTENTION + "LinearAttention", heads=True, products=_linear_products(1))
 register_mixer("sum", _POOLING + "Sum", heads=False, products=_pooling_products)

@@ -12,7 +12,8 @@ from models.spec import NetworkSpec
 class Network:
     """A stack of models of one shape. It holds no weights: they are handed to every call.
 
-    Parameters by name: embedding [V, D]; position [L, D] if learned; per layer `0.query.weight` …; readout.weight, .bias.
+    Parameters by name: embedding [V, D]; position [L, D] if learned; per layer `0.query.weight` …; readout.weight,
+    .bias.
     """
 
     def __init__(self, spec: NetworkSpec):

@@ -1,10 +1,11 @@
 """Many models at once: every tensor carries a leading axis M of models that share nothing but their shape.
 
-Shape suffixes in this package: M models, B sequences, L tokens, D width, F hidden width, H heads, E width of a head, N = B·L.
+Shape suffixes in this package: M models, B sequences, L tokens, D width, F hidden width, H heads, E width of a head,
+N = B·L.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,7 +66,7 @@ def norm_parameters(name: str, width: int) -> dict[str, Parameter]:
 
 def stack(
     parameters: Mapping[str, Parameter],
-    models: list[tuple[Callable[[str], np.random.Generator], float]],
+    models: Sequence[tuple[Callable[[str], np.random.Generator], float]],
 ) -> dict[str, np.ndarray]:
     """Start values of several models, stacked: name → float64 [M, *shape].
 

@@ -55,8 +55,12 @@ OUTCOME = [
     ("error", pa.string()),  # null, or the traceback's end
     ("diverged_step", pa.int32()),  # 0-based optimizer step of the first loss that was not finite
     # best: over the recorded epochs. final: after the last planned epoch, null if diverged. last: last recorded epoch.
-    *((f"{which}_{split}_{metric}", pa.float64())
-      for split in ("train", "eval") for metric in ("accuracy", "loss") for which in ("best", "final", "last")),
+    *(
+        (f"{which}_{split}_{metric}", pa.float64())
+        for split in ("train", "eval")
+        for metric in ("accuracy", "loss")
+        for which in ("best", "final", "last")
+    ),
     ("best_eval_epoch", pa.int32()),  # 1-based epoch of best_eval_accuracy, the first of equals
 ]
 
@@ -74,8 +78,9 @@ PROVENANCE = [
     ("attempt", pa.int32()),  # 1-based; grows with each recorded rerun
 ]
 
-TRIALS = pa.schema([("id", pa.string()), *VALUES, *OUTCOME, *PROVENANCE],
-                   metadata={VERSION_KEY: str(SCHEMA_VERSION).encode()})
+TRIALS = pa.schema(
+    [("id", pa.string()), *VALUES, *OUTCOME, *PROVENANCE], metadata={VERSION_KEY: str(SCHEMA_VERSION).encode()}
+)
 
 CURVES = pa.schema(
     [

@@ -1,10 +1,10 @@
 """Sweeps over thousands of small sequence models: studies, trials, plans, training and the `sweep` command.
 
-    from sweep import Study, Store
+from sweep import Study, Store
 
-    study = Study.load("quickstart")
-    len(study), next(study.trials()).id
-    Store("store").trials()          # an Arrow table
+study = Study.load("quickstart")
+len(study), next(study.trials()).id
+Store("store").trials()          # an Arrow table
 """
 
 from importlib import import_module

@@ -4,7 +4,9 @@ import sys
 from pathlib import Path
 
 if not __package__:
-    sys.path[0] = str(Path(__file__).parents[1])  # the checkout in place of this folder, whose modules are not top-level
+    sys.path[0] = str(
+        Path(__file__).parents[1]
+    )  # the checkout in place of this folder, whose modules are not top-level
 
 from sweep.cli import main
 

@@ -44,7 +44,7 @@ def axis(name: str, form: Any, where: str) -> Sequence[Any]:
         values = [checked(name, value, where) for value in form]
     else:
         values = [checked(name, form, where)]
-    if not len(values):
+    if not values:
         raise UsageError(f"{where} is empty: an axis needs at least one value")
     if isinstance(values, list):
         seen = set()
@@ -60,7 +60,7 @@ def _from_table(name: str, form: dict[str, Any], where: str) -> Sequence[Any]:
     for key, value in form.items():
         if isinstance(value, bool) or not isinstance(value, int | Decimal) or not Decimal(value).is_finite():
             raise UsageError(f"{where}: {key} = {shown(value)} should be a finite number")
-    if keys == {"count"} or keys == {"count", "from"}:
+    if keys in ({"count"}, {"count", "from"}):
         count, start = _integer(form, "count", where), _integer(form, "from", where, 0)
         checked(name, start, where)
         checked(name, start + max(count - 1, 0), where)
@@ -70,21 +70,21 @@ def _from_table(name: str, form: dict[str, Any], where: str) -> Sequence[Any]:
         base = Decimal(form["base"])
         if base <= 0:
             raise UsageError(f"{where}: base = {shown(base)} should be positive")
-        step = 1 if stop >= start else -1
-        return [checked(name, power(base, exponent), where) for exponent in range(start, stop + step, step)]
+        direction = 1 if stop >= start else -1
+        return [checked(name, power(base, exponent), where) for exponent in range(start, stop + direction, direction)]
     if keys == {"from", "to", "step"}:
-        start, stop, step = Decimal(form["from"]), Decimal(form["to"]), Decimal(form["step"])
+        low, high, step = Decimal(form["from"]), Decimal(form["to"]), Decimal(form["step"])
         if step == 0:
-            raise UsageError(f"{where}: step = 0 never gets from {shown(start)} to {shown(stop)}")
-        count = max(int((stop - start) / step) + 1, 0) if (stop - start) / step >= 0 else 0
+            raise UsageError(f"{where}: step = 0 never gets from {shown(low)} to {shown(high)}")
+        count = int((high - low) / step) + 1 if (high - low) / step >= 0 else 0
         if count:
-            checked(name, start + (count - 1) * step, where)
-            checked(name, start, where)
-        return LazyAxis(count, lambda i: checked(name, start + i * step, where))
+            checked(name, low + (count - 1) * step, where)
+            checked(name, low, where)
+        return LazyAxis(count, lambda i: checked(name, low + i * step, where))
     raise UsageError(f"{where} = {{ {', '.join(sorted(keys))} }}: an axis is {FORMS}")
 
 
-def _integer(form: dict[str, Any], key: str, where: str, default: int | None = None) -> int:
+def _integer(form: dict[str, Any], key: str, where: str, default: int = 0) -> int:
     value = form.get(key, default)
     if value != int(value):
         raise UsageError(f"{where}: {key} = {shown(value)} should be a whole number")

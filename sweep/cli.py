@@ -20,7 +20,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-StudyArgument = Annotated[str, typer.Argument(help="A study that ships (see `sweep list`), or the path of a .toml file.")]
+StudyArgument = Annotated[
+    str, typer.Argument(help="A study that ships (see `sweep list`), or the path of a .toml file.")
+]
 StoreOption = Annotated[Path, typer.Option("--store", help="Folder of results.", envvar="SWEEP_STORE")]
 SetOption = Annotated[
     list[str],

@@ -29,7 +29,9 @@ def train_batch(trial: Trial, epoch: int) -> Batch:
     task = TASKS[trial.task]
     count = trial.steps_per_epoch * trial.batch_size
     batch = task.sequences(stream(trial.seed, "train", epoch), count, trial.length, trial.vocabulary)
-    if trial.case_bias:  # from a stream of its own, so that the sequences before the bias are those of every other trial
+    if (
+        trial.case_bias
+    ):  # from a stream of its own, so that the sequences before the bias are those of every other trial
         batch = task.biased(stream(trial.seed, "bias", epoch), batch, trial.case_bias, trial.vocabulary)
     return batch
 

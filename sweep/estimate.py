@@ -35,7 +35,8 @@ class Estimate:
 
 
 def estimate(trials: Iterable[Trial], measured: list[Rate], calibrated: list[Rate]) -> Estimate:
-    """The cost of training `trials`, from this store's own trials if there are any, else from this machine's calibration."""
+    """The cost of training `trials`, from this store's own trials if there are any, else from this machine's
+    calibration."""
     rates = measured or calibrated
     if not rates:
         return Estimate(None, "none: no finished trial in this store, and no calibration (run `sweep bench`)")
@@ -51,14 +52,15 @@ def estimate(trials: Iterable[Trial], measured: list[Rate], calibrated: list[Rat
 
 
 def measured_rates(rows: Iterable[Mapping[str, Any]]) -> list[Rate]:
-    """One rate for each mixer, width and length among finished rows (mixer, width, length, wall_seconds, train_flops)."""
+    """One rate for each mixer, width and length among finished rows (mixer, width, length, wall_seconds,
+    train_flops)."""
     sums: dict[tuple, list[float]] = {}
     for row in rows:
         if row["wall_seconds"] and row["train_flops"]:
             total = sums.setdefault((row["mixer"], row["width"], row["length"]), [0.0, 0.0])
             total[0] += row["wall_seconds"]
             total[1] += row["train_flops"]
-    return [Rate(*key, seconds / flops) for key, (seconds, flops) in sums.items()]
+    return [Rate(mixer, width, length, seconds / flops) for (mixer, width, length), (seconds, flops) in sums.items()]
 
 
 def calibration_path() -> Path:

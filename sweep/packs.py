@@ -1,12 +1,13 @@
 """Trials into packs: how many of one shape train together, and in which order the packs go."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from sweep.trial import Trial
 
 PACK_ELEMENTS = 2**19
-"""Elements of the stream (models × sequences × length × width) that a pack may have on a CPU, where wider packs leave the
-cache: at width 16 and length 128, packs of 8."""
+"""Elements of the stream (models × sequences × length × width) that a pack may have on a CPU, where wider packs leave
+the cache: at width 16 and length 128, packs of 8."""
 
 MOST_IN_A_PACK = 64
 """A pack is lost whole, so it never gets wider than this."""
@@ -36,4 +37,4 @@ def _cut(members: Sequence[Trial], width: int) -> list[list[Trial]]:
     """Runs of about equal length, at most `width` each."""
     count = -(-len(members) // width)
     bounds = [len(members) * i // count for i in range(count + 1)]
-    return [list(members[low:high]) for low, high in zip(bounds, bounds[1:], strict=False)]
+    return [list(members[low:high]) for low, high in pairwise(bounds)]

@@ -157,6 +157,6 @@ def check_size(plan: Plan, max_trials: int) -> None:
     """Raises UsageError where a study is too large to run."""
     if plan.to_run is None:
         raise UsageError(
-            f"{plan.study.name} has {plan.trials:,} trials, more than --max-trials {max_trials:,}: narrow it with --set, "
-            "or raise --max-trials"
+            f"{plan.study.name} has {plan.trials:,} trials, more than --max-trials {max_trials:,}: "
+            "narrow it with --set, or raise --max-trials"
         )

@@ -57,7 +57,7 @@ class Tally:
         parts += [f"{self.diverged:,} diverged"] if self.diverged else []
         parts += [f"{self.failed:,} failed"] if self.failed else []
         if self.seconds > 0 and self.done:
-            parts.append(f"{self.done / self.seconds:.2g} trials/s")
+            parts.append(rate(self.done / self.seconds))
         if self.done < self.total:
             parts.append("ETA " + (duration(self.eta) if self.eta is not None else "unknown"))
             parts += [pack.line() for pack in list(self.training.values())[:1]]
@@ -122,6 +122,11 @@ class Progress:
         return grid
 
 
+def rate(per_second: float) -> str:
+    """Trials per second, or per hour where that is less than one."""
+    return f"{per_second:.3g} trials/s" if per_second >= 1 else f"{per_second * 3600:,.0f} trials/h"
+
+
 def duration(seconds: float) -> str:
     """Seconds as people say them: 42 s, 3 min 20 s, 5 h 10 min, 2 days 4 h."""
     for unit, size, smaller, smaller_size in (
@@ -131,6 +136,6 @@ def duration(seconds: float) -> str:
     ):
         if seconds >= size:
             whole = int(seconds // size)
-            unit = "day" if unit == "days" and whole == 1 else unit
-            return f"{whole} {unit} {int(seconds % size // smaller_size)} {smaller}"
+            said = "day" if unit == "days" and whole == 1 else unit
+            return f"{whole} {said} {int(seconds % size // smaller_size)} {smaller}"
     return f"{seconds:.0f} s" if seconds >= 1 else "less than a second"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from results.report import write_report
 from results.store import Store
-from sweep.plan import MOST_TRIALS, check_identity
 from sweep.errors import UsageError
+from sweep.plan import MOST_TRIALS, check_identity
 from sweep.run import versions
 from sweep.study import Study
 

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -123,8 +122,8 @@ def run(
 ) -> Outcome:
     """Trains what a plan has to run, and saves it.
 
-    A pack that runs out of memory or raises is halved until the trial at fault is alone; that one gets a row as `oom` or
-    `failed`, the others are trained.
+    A pack that runs out of memory or raises is halved until the trial at fault is alone; that one gets a row as `oom`
+    or `failed`, the others are trained.
 
     Raises:
         InfrastructureError: the store can no longer be written.

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sweep.axes import axis
 from sweep.boxes import Box, union_size
 from sweep.errors import UsageError, unknown
-from sweep.trial import DEFAULTS, PARTS, Trial
+from sweep.trial import DEFAULTS, FIELDS, PARTS, Trial
 from sweep.values import COUPLINGS, check_name, checked
 
 STUDIES = Path(__file__).parent / "studies"
@@ -222,12 +222,12 @@ class Study:
         return boxes
 
 
-FREE = tuple(name for name in Trial.__dataclass_fields__ if name not in NAMING)
+FREE = tuple(name for name in FIELDS if name not in NAMING)
 """Values that are in a trial as the grid has them."""
 
 
 def _naming_key(trial: Trial) -> tuple:
-    return tuple(getattr(trial, name) for name in Trial.__dataclass_fields__ if name in NAMING)
+    return tuple(getattr(trial, name) for name in FIELDS if name in NAMING)
 
 
 def study_names() -> list[str]:

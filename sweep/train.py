@@ -1,7 +1,8 @@
 """Training a pack: a pure function of its trials. No files, no network, no global state.
 
-The models of a pack share nothing: losses are summed over models, never averaged, and every gradient, norm and update is
-a model's own. So a trial's curve does not depend on its pack (law 3), and a diverging neighbour cannot touch it (law 4).
+The models of a pack share nothing: losses are summed over models, never averaged, and every gradient, norm and update
+is a model's own. So a trial's curve does not depend on its pack (law 3), and a diverging neighbour cannot touch it
+(law 4).
 """
 
 from collections.abc import Iterator, Sequence
@@ -87,7 +88,10 @@ class Totals:
 
     @classmethod
     def zero(cls, models: int, device: torch.device) -> "Totals":
-        return cls(torch.zeros(models, dtype=torch.float64, device=device), torch.zeros(models, dtype=torch.int64, device=device))
+        return cls(
+            torch.zeros(models, dtype=torch.float64, device=device),
+            torch.zeros(models, dtype=torch.int64, device=device),
+        )
 
     def add(self, loss_M: Tensor, correct_M: Tensor, count: int) -> None:
         self.loss_M += loss_M
@@ -150,7 +154,7 @@ class Pack:
     def train_epoch(self, epoch: int) -> EpochRecord:
         """Trains one epoch (0-based), evaluates, and reports."""
         first, totals = self.first, Totals.zero(len(self.trials), self.device)
-        data = stacked(self.trials, self.device, lambda trial: train_batch(trial, epoch))
+        data = stacked(self.trials, self.device, partial(train_batch, epoch=epoch))
         losses = []
         for step in range(first.steps_per_epoch):
             rows = slice(step * first.batch_size, (step + 1) * first.batch_size)
@@ -175,7 +179,7 @@ class Pack:
         wanted = list(self.p.values())
         if self.first.clip_norm:
             wanted.append(embedded)
-        gradients = torch.autograd.grad(loss_M.sum(), wanted, materialize_grads=True)
+        gradients = list(torch.autograd.grad(loss_M.sum(), wanted, materialize_grads=True))
         if self.first.clip_norm:
             gradients = self._clipped(gradients[:-1], gradients[-1])
         factor = schedule_factor(self.first.schedule, step, self.first.steps)
@@ -185,8 +189,8 @@ class Pack:
     def _clipped(self, gradients: Sequence[Tensor], embedded_gradient: Tensor) -> list[Tensor]:
         """Gradients clipped tensor by tensor, model by model.
 
-        The embedding's is clipped by the norm of its rows before those of equal tokens are summed: TensorFlow clips such
-        a gradient as slices, and the paper's BERT was trained so.
+        The embedding's is clipped by the norm of its rows before those of equal tokens are summed: TensorFlow clips
+        such a gradient as slices, and the paper's BERT was trained so.
         """
         clipped = []
         for name, gradient in zip(self.p, gradients):
@@ -198,12 +202,12 @@ class Pack:
     def evaluate(self, epoch: int) -> list[list[Measurement]]:
         """Measurements at the evaluation length, and per case on the equalised sets; each a list over models."""
         length = self.first.eval_length
-        data = stacked(self.trials, self.device, lambda trial: eval_batch(trial, epoch))
+        data = stacked(self.trials, self.device, partial(eval_batch, epoch=epoch))
         results = [self.judged(data).measurements("eval", length, "all")]
         if self.first.samples_per_case:
             for case in TASKS[self.first.task].cases:
                 for n in sorted({self.first.length, length}):
-                    data = stacked(self.trials, self.device, lambda trial: case_batch(trial, epoch, case, n))
+                    data = stacked(self.trials, self.device, partial(case_batch, epoch=epoch, case=case, length=n))
                     results.append(self.judged(data).measurements("eval", n, case))
         return results
 
@@ -220,7 +224,8 @@ class Pack:
         return totals
 
     def _note_divergence(self, losses_SM: Tensor, epoch: int, results: list[list[Measurement]]) -> None:
-        """A trial diverges at the first step whose loss is not finite, or at the epoch's end if an evaluation's is not."""
+        """A trial diverges at the first step whose loss is not finite, or at the epoch's end if an evaluation's is
+        not."""
         bad_SM = ~torch.isfinite(losses_SM).cpu()
         steps = losses_SM.shape[0]
         for m in range(len(self.trials)):

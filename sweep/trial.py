@@ -3,8 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from models import MIXERS, MODELS, model_name
@@ -40,15 +39,18 @@ DEFAULTS: dict[str, Any] = {
     "eval_samples": 1024,
     "samples_per_case": 1000,
 }
-"""The NAP paper's values, for what a study leaves out. A released default never changes (law 1). Readout, vocabulary and
-positions have the task's default; parts of a model have the model's before these."""
+"""The NAP paper's values, for what a study leaves out. A released default never changes (law 1). Readout, vocabulary
+and positions have the task's default; parts of a model have the model's before these."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Trial:
     """Every value that can change a trained model's result. Immutable; equal values are one trial.
 
     Values are as `sweep.values.Values` describes them. What a mixer without heads has no use for is None.
+
+    Attributes:
+        id: 128 bits of a hash over the canonical form, in hexadecimal.
     """
 
     task: str
@@ -79,6 +81,10 @@ class Trial:
     precision: str
     eval_samples: int
     samples_per_case: int | None
+    id: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", identity(self.as_dict()))
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> "Trial":
@@ -108,12 +114,7 @@ class Trial:
         """The values by name."""
         return {name: getattr(self, name) for name in FIELDS}
 
-    @cached_property
-    def id(self) -> str:
-        """128 bits of a hash over the canonical form, in hexadecimal."""
-        return identity(self.as_dict())
-
-    @cached_property
+    @property
     def shape(self) -> tuple:
         """What trials must share to train together: all values but those in `PER_MODEL`."""
         return tuple(getattr(self, name) for name in FIELDS if name not in PER_MODEL)
@@ -173,7 +174,9 @@ class Trial:
         if self.case_bias and not task.has_bias:
             raise UsageError(f"case_bias = {self.case_bias}: task {self.task} has no cases to bias")
         if self.heads and self.width % self.heads:
-            raise UsageError(f"width = {self.width}: {self.heads} heads do not divide it; use a multiple of {self.heads}")
+            raise UsageError(
+                f"width = {self.width}: {self.heads} heads do not divide it; use a multiple of {self.heads}"
+            )
         if self.positions == "learned" and self.eval_length > self.length:
             raise UsageError(
                 f'positions = "learned": {self.task} is evaluated at length {self.eval_length}, beyond the '
@@ -183,14 +186,14 @@ class Trial:
             raise UsageError(f"batch_size = {self.batch_size}: more than the samples of an epoch, so it has no step")
 
 
-FIELDS = tuple(field.name for field in fields(Trial))
+FIELDS = tuple(each.name for each in fields(Trial) if each.init)
 """Names of a trial's values."""
 
 PER_MODEL = ("learning_rate", "seed", "weight_decay", "init_scale", "case_bias")
 """Values that may differ inside a pack."""
 
-PARTS = ("mixer", "norm_placement", "mix_norm", "mix_activation", "hidden_norm", "feed_forward", "optimizer", "schedule",
-         "clip_norm")  # fmt: skip
+PARTS = ("mixer", "norm_placement", "mix_norm", "mix_activation", "hidden_norm", "feed_forward", "optimizer",
+         "schedule", "clip_norm")  # fmt: skip
 """Values that a model's name may stand for."""
 
 _CANONICAL_DEFAULTS = {name: DEFAULTS[name] for name in FIELDS if name in DEFAULTS}
@@ -251,4 +254,4 @@ def _follow_couplings(values: Mapping[str, Any], resolved: dict[str, Any]) -> No
 
 def as_row(trial: Trial) -> dict[str, Any]:
     """A trial's columns in a store: its id, its values, and what follows from them."""
-    return {"id": trial.id, **asdict(trial), "model": trial.model, "eval_length": trial.eval_length}
+    return {"id": trial.id, **trial.as_dict(), "model": trial.model, "eval_length": trial.eval_length}

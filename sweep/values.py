@@ -84,7 +84,7 @@ def checked(name: str, value: Any, where: str) -> Any:
         value = float(value)
     if name not in _ADAPTERS:
         field = Values.model_fields[name]
-        annotated = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        annotated: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
         _ADAPTERS[name] = TypeAdapter(annotated, config=ConfigDict(strict=True))
     try:
         return _ADAPTERS[name].validate_python(value)

@@ -66,9 +66,7 @@ class Task:
         """`count` fresh sequences as the task draws them."""
         raise NotImplementedError
 
-    def case_sequences(
-        self, random: np.random.Generator, case: str, count: int, length: int, vocabulary: int
-    ) -> Batch:
+    def case_sequences(self, random: np.random.Generator, case: str, count: int, length: int, vocabulary: int) -> Batch:
         """`count` fresh sequences of one case, distributed as `sequences` given that case."""
         raise NotImplementedError
 

@@ -1,6 +1,7 @@
 """Case distinction and local/global: what a token must answer depends on whether a marker stands anywhere.
 
-Richter & Wattenhofer, "Normalized Attention Without Probability Cage" (arXiv 2005.09561), and its code's task_generators.
+Richter & Wattenhofer, "Normalized Attention Without Probability Cage" (arXiv 2005.09561), and its code's
+task_generators.
 """
 
 import numpy as np
@@ -33,7 +34,7 @@ def uniform_with(
     p = 1 / (vocabulary - len(excluded))
     u = random.random(count)
     first = np.floor(np.log1p(u * np.expm1(length * np.log1p(-p))) / np.log1p(-p)).astype(np.int64)
-    first = np.minimum(first, length - 1)[:, None]  # u can round up to the distribution's very end
+    first = np.minimum(first, length - 1).reshape(count, 1)  # u can round up to the distribution's very end
     before = uniform_without(random, (count, length), vocabulary, required, *excluded)
     after = uniform_without(random, (count, length), vocabulary, *excluded)
     positions = np.arange(length)
@@ -52,7 +53,7 @@ def moved_by_bias(random: np.random.Generator, tokens: np.ndarray, case_bias: in
         chosen = random.random(count) < 0.5
         marked = (tokens == MARKER).any(axis=1)
         if case_bias > 0:
-            positions = random.integers(0, length, count)
+            positions = random.integers(0, length, (count,))
             rows = np.flatnonzero(chosen & ~marked)
             tokens[rows, positions[rows]] = MARKER
         else:
@@ -97,9 +98,7 @@ class _MarkedTask(Task):
         tokens = moved_by_bias(random, batch.tokens, case_bias, vocabulary)
         return Batch(tokens, self.labels(tokens))
 
-    def case_sequences(
-        self, random: np.random.Generator, case: str, count: int, length: int, vocabulary: int
-    ) -> Batch:
+    def case_sequences(self, random: np.random.Generator, case: str, count: int, length: int, vocabulary: int) -> Batch:
         tokens = self.case_tokens(random, case, count, length, vocabulary)
         return Batch(tokens, self.labels(tokens))
 

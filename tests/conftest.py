@@ -1,4 +1,5 @@
-"""For all tests: a home of their own, one thread (packs are small, and threads only wait for each other), no cluster."""
+"""For all tests: a home of their own, one thread (packs are small, and threads only wait for each other), no
+cluster."""
 
 import os
 import tempfile

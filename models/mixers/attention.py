@@ -1,6 +1,7 @@
 """Attention with heads: softmax, normalised (NAP) and not normalised (NON).
 
-Formulas: Richter & Wattenhofer, "Normalized Attention Without Probability Cage" (arXiv 2005.09561), as its code has them.
+Formulas: Richter & Wattenhofer, "Normalized Attention Without Probability Cage" (arXiv 2005.09561), as its code has
+them.
 """
 
 import torch
@@ -20,7 +21,8 @@ from models.packed import (
 )
 
 DEVIATION_EPSILON = 1e-3
-"""Added to NAP's deviation (not under its root). Logits start with a deviation near 1e-4, so this sets the start's gain."""
+"""Added to NAP's deviation (not under its root). Logits start with a deviation near 1e-4, so this sets the start's
+gain."""
 
 
 class Attention(Mixer):
@@ -62,11 +64,11 @@ class SoftmaxAttention(Attention):
 
 
 class NormalizedAttention(Attention):
-    """NAP: per query, logits q·k (not scaled) less their mean over the keys, divided by their deviation + 0.001, times a
-    gain, plus a bias (one of each a head). The weights have no sign and no sum imposed on them.
+    """NAP: per query, logits q·k (not scaled) less their mean over the keys, divided by their deviation + 0.001,
+    times a gain, plus a bias (one of each a head). The weights have no sign and no sum imposed on them.
 
-    Computed without the L×L matrix. With centred keys k̃ = k − mean(k), a query's centred logits are q·k̃_j, its variance is
-    q·C·q with C = Σ_j k̃_j k̃_jᵀ / L, and Σ_j (q·k̃_j) v_j = q·(Σ_j k̃_j v_jᵀ): linear in length and exact.
+    Computed without the L×L matrix. With centred keys k̃ = k − mean(k), a query's centred logits are q·k̃_j, its
+    variance is q·C·q with C = Σ_j k̃_j k̃_jᵀ / L, and Σ_j (q·k̃_j) v_j = q·(Σ_j k̃_j v_jᵀ): linear in length and exact.
     """
 
     def parameters(self) -> dict[str, Parameter]:

@@ -18,7 +18,8 @@ class Mixer:
         self.heads = heads
 
     def parameters(self) -> dict[str, Parameter]:
-        """The mixer's own parameters by name, without the output projection that the block gives to mixers with heads."""
+        """The mixer's own parameters by name, without the output projection that the block gives to mixers with
+        heads."""
         return {}
 
     def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:

@@ -12,8 +12,7 @@ class QuadraticNormalizedAttention(NormalizedAttention):
     def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:
         m, b, _, d = x_MBLD.shape
         q, k, v = (
-            part.reshape(m, b, part.shape[2], self.heads, -1).transpose(2, 3)
-            for part in self.project(p, x_MBLD, reads)
+            part.reshape(m, b, part.shape[2], self.heads, -1).transpose(2, 3) for part in self.project(p, x_MBLD, reads)
         )
         logits = q @ k.transpose(-1, -2)
         centred = logits - logits.mean(dim=-1, keepdim=True)
@@ -29,8 +28,7 @@ class QuadraticLinearAttention(LinearAttention):
     def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:
         m, b, _, d = x_MBLD.shape
         q, k, v = (
-            part.reshape(m, b, part.shape[2], self.heads, -1).transpose(2, 3)
-            for part in self.project(p, x_MBLD, reads)
+            part.reshape(m, b, part.shape[2], self.heads, -1).transpose(2, 3) for part in self.project(p, x_MBLD, reads)
         )
         weights = q @ k.transpose(-1, -2) / (d // self.heads) ** 0.5
         return (weights @ v).transpose(2, 3).reshape(m, b, reads, d)

@@ -155,7 +155,9 @@ def test_a_start_is_truncated_at_two_deviations_and_scaled():
 
 
 def test_flops_count_the_matrix_products_of_a_step():
-    trial = Trial.from_values(dict(task="cases", model="mte", width=32, length=16, depth=1, epochs=1, steps_per_epoch=1))
+    trial = Trial.from_values(
+        dict(task="cases", model="mte", width=32, length=16, depth=1, epochs=1, steps_per_epoch=1)
+    )
     per_token = 2 * (4 * 32 * 32 + 8 * 32 * 32 + 2 * 16 * 32 + 32)
     assert trial.train_flops == 3 * per_token * 16 * 32
 

@@ -16,7 +16,8 @@ def test_a_mixer_made_by_the_readme_trains_in_a_study(tmp_path, monkeypatch):
     exec(register, {})
     study = Study(
         "toy",
-        'title = "toy"\ntask = "mode"\n[fixed]\nlength = 8\nwidth = 16\nepochs = 4\nsteps_per_epoch = 50\nvocabulary = 3\n'
+        'title = "toy"\ntask = "mode"\n[fixed]\nlength = 8\nwidth = 16\nepochs = 4\nsteps_per_epoch = 50\n'
+        "vocabulary = 3\n"
         '[grid]\nmodel = ["gained_mean"]\nlearning_rate = [0.003, 0.01]\n',
     )
     trials = list(study.trials())

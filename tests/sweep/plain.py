@@ -1,4 +1,5 @@
-"""The oracle: one model at a time, in plain torch.nn, with textbook attention and an update written out tensor by tensor."""
+"""The oracle: one model at a time, in plain torch.nn, with textbook attention and an update written out tensor by
+tensor."""
 
 import math
 

@@ -23,8 +23,8 @@ NAP_TOLERANCE = 2e-3
 """NAP's deviation starts far below its epsilon, which amplifies the rounding of the reference's float32."""
 
 COPIES = 8
-"""Runs in float32, each from weights a rounding away, that show how far float32 carries. `cases` at this rate is chaotic:
-after ten to twenty steps nobody can be followed more closely than such copies follow one another."""
+"""Runs in float32, each from weights a rounding away, that show how far float32 carries. `cases` at this rate is
+chaotic: after ten to twenty steps nobody can be followed more closely than such copies follow one another."""
 
 NOISE_FACTOR = 3.0
 """How many times as far from our float64 as the farthest copy so far the reference's float32 may be."""

@@ -17,8 +17,8 @@ def test_a_task_made_by_the_readme_trains(tmp_path, monkeypatch):
 
     study = Study(
         "toy",
-        'title = "toy"\ntask = "last"\n[fixed]\nlength = 4\nwidth = 16\nepochs = 8\nbatch_size = 16\nsteps_per_epoch = 60\n'
-        'vocabulary = 4\n[grid]\nmodel = ["mte"]\nlearning_rate = [0.01]\n',
+        'title = "toy"\ntask = "last"\n[fixed]\nlength = 4\nwidth = 16\nepochs = 8\nbatch_size = 16\n'
+        'steps_per_epoch = 60\nvocabulary = 4\n[grid]\nmodel = ["mte"]\nlearning_rate = [0.01]\n',
     )
     last = list(train(list(study.trials())))[-1].measurements[0][-1]
     assert last.correct / last.count > 0.9, "a task that can be learned is learned"

@@ -29,7 +29,9 @@ RULES = {"cases": cases_label, "local_global": local_global_label, "mode": mode_
 
 
 @pytest.mark.parametrize("length", [2, 7, 40, 128])
-@pytest.mark.parametrize(("name", "vocabulary"), [("cases", 65), ("cases", 100), ("local_global", 80), ("mode", 2), ("mode", 30)])
+@pytest.mark.parametrize(
+    ("name", "vocabulary"), [("cases", 65), ("cases", 100), ("local_global", 80), ("mode", 2), ("mode", 30)]
+)
 def test_labels_follow_the_rule(name, vocabulary, length):
     batch = TASKS[name].sequences(stream(3, "test"), 300, length, vocabulary)
     assert batch.tokens.shape == (300, length)

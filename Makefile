@@ -1,0 +1,41 @@
+# Everything runs in .venv with the pinned set of constraints.txt. PYTHON chooses the interpreter that makes it (3.11 or newer).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: quickstart env test lint fidelity bench bench-overhead clean
+
+quickstart: env  ## train the study `quickstart` and write its report
+	$(BIN)/sweep run quickstart
+	@echo "report: $$($(BIN)/sweep report quickstart)"
+
+env: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+lint: $(VENV)/installed-test  ## ruff and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint  ## everything that CI runs
+	$(BIN)/pytest
+
+fidelity: env  ## our runs beside the paper's published ones: half an hour of two cores
+	$(BIN)/python tests/benchmarks/fidelity.py
+
+bench: env  ## what this machine can do and what training reaches of it
+	$(BIN)/sweep bench
+
+bench-overhead: env  ## what a trial costs beside its training
+	$(BIN)/python tests/benchmarks/overhead.py
+
+clean:
+	rm -rf $(VENV) build *.egg-info
