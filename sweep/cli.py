@@ -32,6 +32,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object, for m
 MaxTrialsOption = Annotated[int, typer.Option(help="Larger studies are counted but not expanded.", min=1)]
 WidthOption = Annotated[int | None, typer.Option(help="Trials that train together; by default from the shape.", min=1)]
 RetryOption = Annotated[bool, typer.Option("--retry-failed", help="Also run again what failed or ran out of memory.")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
+ThreadsOption = Annotated[int | None, typer.Option(help="Processor threads; by default all there are.", min=1)]
 
 STORE = Path("store")
 MOST_TRIALS = 100_000
@@ -95,8 +97,8 @@ def run(
     study: StudyArgument,
     store: StoreOption = STORE,
     sets: SetOption = [],  # noqa: B006
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Processor threads; by default all there are.", min=1)] = None,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
     retry_failed: RetryOption = False,
     max_failures: Annotated[int | None, typer.Option(help="Stop when so many trials have failed.", min=1)] = None,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first trial that fails.")] = False,
@@ -147,6 +149,20 @@ def report(
 
     loaded = Study.load(study, sets)
     print(write_study_report(loaded, Store(store), out or Path("reports") / loaded.name, command_line()))
+
+
+@app.command()
+def bench(device: DeviceOption = "auto", threads: ThreadsOption = None, as_json: JsonOption = False) -> None:
+    """Measure what training reaches on this machine, and keep it for the estimates of `sweep plan`."""
+    from sweep.bench import bench as measure
+    from sweep.bench import save_calibration
+    from sweep.device import chosen_device
+    from sweep.show import show_bench
+    from sweep.work import available_threads
+
+    measured = measure(chosen_device(device), threads or available_threads())
+    save_calibration(measured)
+    print(json.dumps(measured)) if as_json else show_bench(measured)
 
 
 def command_line() -> str:

@@ -150,3 +150,21 @@ def show_outcome(plan: Plan, outcome: Outcome, store: Path, command: str) -> Non
         print(
             f"to look at it: sweep report {plan.study.name}" + (f" --store {store}" if store != Path("store") else "")
         )
+
+
+def show_bench(measured: Sequence[dict[str, Any]]) -> None:
+    """What training reaches, a line a shape."""
+    head = ("task", "model", "width", "pack", "ms a model and step", "GFLOP/s")
+    rows = [
+        (
+            entry["task"],
+            entry["model"],
+            str(entry["width"]),
+            str(entry["pack_width"]),
+            f"{1000 * entry['seconds_per_step']:.1f}",
+            f"{entry['flops_per_second'] / 1e9:.1f}",
+        )
+        for entry in measured
+    ]
+    _columns([head, *rows])
+    print("kept for the estimates of `sweep plan`")
