@@ -116,7 +116,7 @@ class Progress:
         filled = round(self.tally.cost_share * BAR_CELLS)
         bar = Text("━" * filled, style="green") + Text("━" * (BAR_CELLS - filled), style="bright_black")
         grid = Table.grid(padding=(0, 1))
-        grid.add_column(no_wrap=True)
+        grid.add_column(no_wrap=True, min_width=BAR_CELLS)
         grid.add_column(no_wrap=True, overflow="ellipsis")
         grid.add_row(bar, self.tally.line())
         return grid

@@ -147,9 +147,8 @@ def show_outcome(plan: Plan, outcome: Outcome, store: Path, command: str) -> Non
     elif outcome.failed:
         print("failed trials are kept apart; --retry-failed runs them again", file=sys.stderr)
     if outcome.stopped is None:
-        print(
-            f"to look at it: sweep report {plan.study.name}" + (f" --store {store}" if store != Path("store") else "")
-        )
+        where = f" --store {store}" if store != Path("store") else ""
+        print(f"to look at it: sweep report {plan.study.given}{where}")
 
 
 def show_bench(measured: Sequence[dict[str, Any]]) -> None:

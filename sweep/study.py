@@ -74,6 +74,7 @@ class Study:
 
     Attributes:
         name: "quickstart", "paper/mode-width", or the file's stem.
+        given: what loads it again: its name, or the path of its file.
         title, description: as in the file.
         text: the TOML as read.
         sets: what the command line replaced.
@@ -82,8 +83,8 @@ class Study:
         x, y: axes of the heatmaps, or None.
     """
 
-    def __init__(self, name: str, text: str, sets: Sequence[str] = ()):
-        self.name, self.text, self.sets = name, text, tuple(sets)
+    def __init__(self, name: str, text: str, sets: Sequence[str] = (), given: str | None = None):
+        self.name, self.text, self.sets, self.given = name, text, tuple(sets), given or name
         file = _parsed(name, text)
         self.title, self.description = file.title, file.description
         blocks = file.grid if isinstance(file.grid, list) else [file.grid]
@@ -117,7 +118,7 @@ class Study:
         path = Path(given)
         if path.suffix == ".toml" or path.is_file():
             try:
-                return cls(path.stem, path.read_text(), sets)
+                return cls(path.stem, path.read_text(), sets, given)
             except OSError as error:
                 raise UsageError(f"cannot read study {given}: {error.strerror}") from None
             except UnicodeDecodeError:
