@@ -17,4 +17,7 @@ def stream(seed: int, purpose: str, epoch: int = 0) -> np.random.Generator:
     if seed < 0 or epoch < 0:
         raise ValueError(f"a stream's seed and epoch must not be negative, got seed {seed} and epoch {epoch}")
     purpose_key = int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "little")
-    return np.random.Generator(np.random.Philox(key=[seed, purpose_key], counter=[0, 0, 0, epoch]))
+    # As uint64 from the start: a list of Python integers would become float64, and round, where one exceeds 2^63.
+    key = np.array([seed, purpose_key], dtype=np.uint64)
+    counter = np.array([0, 0, 0, epoch], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=counter))
