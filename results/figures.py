@@ -99,6 +99,8 @@ def _figure_for_lines(labels: Sequence[str], y_label: str) -> tuple[Figure, Axes
 
 def _finish_lines(axes: Axes, chance: float | None) -> None:
     if chance is not None:
-        axes.axhline(chance, color="#555555", linestyle=(0, (2, 2)), linewidth=0.8, label="chance", zorder=0.9)
+        axes.axhline(
+            chance, color="#555555", linestyle=(0, (2, 2)), linewidth=0.8, label="best constant answer", zorder=0.9
+        )
     if axes.get_lines():
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), frameon=False, handlelength=3.0)

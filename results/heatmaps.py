@@ -248,5 +248,9 @@ def _legend_handles(cells: Cells, x_axis: Axis, y_axis: Axis, inches: float, cha
         else:
             handles.append(Patch(**_mark_style(mark, inches), label=label))
     if chance is not None:
-        handles.append(Line2D([], [], color="black", label=f"chance ({chance:.3g}), on the colour bar", **CHANCE_LINE))
+        handles.append(
+            Line2D(
+                [], [], color="black", label=f"best constant answer ({chance:.3g}), on the colour bar", **CHANCE_LINE
+            )
+        )
     return handles

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from results import figures, tables
 from results.files import save_text
 from results.tables import Value
+from results.words import duration
 
 TEMPLATES = Path(__file__).with_name("templates")
 NOTHING = "\N{EN DASH}"  # in a table, where there is no value
@@ -155,7 +156,7 @@ def _environment() -> Environment:
         "value": lambda value: NOTHING if value is None else tables.format_value(value),
         "words": lambda name: name.replace("_", " "),
         "time": _format_time,
-        "duration": _format_duration,
+        "duration": duration,
         "metric": tables.metric_label,
     }
     return environment
@@ -163,11 +164,3 @@ def _environment() -> Environment:
 
 def _format_time(time: datetime) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _format_duration(seconds: float) -> str:
-    """45 s, 12 min, 3.5 h, 4.2 days."""
-    for limit, unit, length in ((90, "s", 1), (90 * 60, "min", 60), (48 * 3600, "h", 3600)):
-        if seconds < limit:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds / 86400:.3g} days"

@@ -50,6 +50,9 @@ VALUES = [
 ]
 """Every value of a trial, in the order in which tables show them."""
 
+DERIVED = ("model", "eval_length")
+"""Those of VALUES that only name or follow from others: a later version may call them otherwise."""
+
 OUTCOME = [
     ("status", pa.string()),  # one of STATUSES
     ("error", pa.string()),  # null, or the traceback's end

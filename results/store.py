@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from results.compaction import compact
-from results.schema import CURVES, RESULTS, STATUSES, TRIALS, VALUES
+from results.schema import CURVES, DERIVED, RESULTS, STATUSES, TRIALS, VALUES
 from results.shards import RANKING, BadShard, StoreError, Vanished, new_stem, read_shard, save_shard, to_table
 
 __all__ = ["Outcome", "Store", "StoreError"]
@@ -139,7 +139,10 @@ class Store:
 
     def compact(self, max_rows: int = 20_000) -> int:
         """Merges small shards into shards of at most `max_rows` trials; see results.compaction. How many it merged."""
-        return compact(self, max_rows)
+        try:
+            return compact(self, max_rows)
+        except OSError as error:
+            raise StoreError(f"cannot compact the store {self.path}: {error.strerror or error}") from error
 
     def check_writable(self) -> None:
         """Raises StoreError, in one line, when `append` could not write here. Leaves no trace."""
@@ -165,6 +168,8 @@ class Store:
             return []
         except NotADirectoryError as error:
             raise StoreError(f"the store {self.path} is not a folder") from error
+        except OSError as error:
+            raise StoreError(f"cannot read the store {self.path}: {error.strerror or error}") from error
         return sorted(name.removesuffix(".parquet") for name in names if _is_shard(name))
 
     def read(self, kind: str, stem: str, columns: Sequence[str]) -> pa.Table:
@@ -205,7 +210,7 @@ class Store:
         ids = pa.chunked_array([chunk for shard in shards for chunk in shard.table["id"].chunks], pa.string())
         counts = ids.value_counts()
         repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-        names = [name for name, _ in VALUES]
+        names = [name for name, _ in VALUES if name not in DERIVED]
         rows = [
             table.filter(pc.is_in(table["id"], repeated))
             for shard in shards

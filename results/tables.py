@@ -228,9 +228,10 @@ def learning_curves(cells: Cells, rows: Mapping[str, Mapping[str, Any]], curves:
 
 
 def counts(points: Sequence[Mapping[str, Value]], rows: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """How many trials are planned, have each status, and are missing."""
-    found = Counter(rows[point["id"]]["status"] if point["id"] in rows else "missing" for point in points)
-    return {"planned": len(points), **{status: found[status] for status in (*STATUSES, "missing")}}
+    """How many different trials are planned, have each status, and are missing."""
+    ids = {point["id"] for point in points}
+    found = Counter(rows[id_]["status"] if id_ in rows else "missing" for id_ in ids)
+    return {"planned": len(ids), **{status: found[status] for status in (*STATUSES, "missing")}}
 
 
 def failures(points: Sequence[Mapping[str, Value]], rows: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -13,22 +13,25 @@ from sweep.values import checked
 FORMS = "a list, { base, from, to }, { count } or { from, to, step }"
 
 
-class LazyAxis(Sequence):
-    """A sequence of values that are computed when asked for, so that a long axis costs nothing to have."""
+class Steps(Sequence):
+    """`count` values from `low` by `step`, computed when asked for, so that a long axis costs nothing to have.
 
-    def __init__(self, length: int, value_at: Callable[[int], Any]):
-        self.length = length
-        self.value_at = value_at
+    Args:
+        convert: from a decimal to the axis's type.
+    """
+
+    def __init__(self, low: Decimal, step: Decimal, count: int, convert: Callable[[Decimal], Any]):
+        self.low, self.step, self.size, self.convert = low, step, count, convert
 
     def __len__(self) -> int:
-        return self.length
+        return self.size
 
     def __getitem__(self, index):
-        if isinstance(index, slice):
-            return [self.value_at(i) for i in range(*index.indices(self.length))]
-        if not -self.length <= index < self.length:
-            raise IndexError(index)
-        return self.value_at(index % self.length)
+        return self.convert(self.low + range(self.size)[index] * self.step)
+
+    def __contains__(self, value: object) -> bool:
+        index = (Decimal(str(value)) - self.low) / self.step
+        return index == index.to_integral_value() and 0 <= index < self.size
 
 
 def axis(name: str, form: Any, where: str) -> Sequence[Any]:
@@ -80,7 +83,7 @@ def _from_table(name: str, form: dict[str, Any], where: str) -> Sequence[Any]:
         if count:
             checked(name, low + (count - 1) * step, where)
             checked(name, low, where)
-        return LazyAxis(count, lambda i: checked(name, low + i * step, where))
+        return Steps(low, step, count, lambda value: checked(name, value, where))
     raise UsageError(f"{where} = {{ {', '.join(sorted(keys))} }}: an axis is {FORMS}")
 
 

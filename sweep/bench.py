@@ -39,16 +39,16 @@ def _measured(task: str, model: str, width: int, device: str) -> dict[str, Any]:
     from sweep.data import stacked, train_batch
     from sweep.train import Pack
 
-    values = dict(task=task, model=model, width=width, steps_per_epoch=STEPS + WARM_UP)
+    values = dict(task=task, model=model, width=width, epochs=1, steps_per_epoch=STEPS + WARM_UP)
     models = pack_width(Trial.from_values(values))
     trials = [Trial.from_values({**values, "seed": seed}) for seed in range(models)]
     pack = Pack(trials, torch.device(device))
     data = stacked(trials, pack.device, lambda trial: train_batch(trial, 0))
     seconds = []
     for step in range(STEPS + WARM_UP):
-        rows = slice(step * trials[0].batch_size, (step + 1) * trials[0].batch_size)
+        tokens, labels = data.part(step * trials[0].batch_size, (step + 1) * trials[0].batch_size)
         started = time.perf_counter()
-        pack.step(data.tokens[:, rows], data.labels[:, rows], step)[0].sum().item()
+        pack.step(tokens, labels, step)[0].sum().item()
         seconds.append((time.perf_counter() - started) / models)
     each = statistics.median(seconds[WARM_UP:])
     flops = trials[0].train_flops / trials[0].steps
@@ -58,10 +58,11 @@ def _measured(task: str, model: str, width: int, device: str) -> dict[str, Any]:
 
 def save_calibration(measured: list[dict[str, Any]]) -> None:
     """Keeps what was measured where `sweep plan` looks for it."""
-    rates = []
-    for entry in measured:
-        trial = Trial.from_values({name: entry[name] for name in ("task", "model", "width")})
-        rates.append(asdict(Rate(trial.mixer, trial.width, trial.length, 1 / entry["flops_per_second"])))
+    trials = [Trial.from_values({name: entry[name] for name in ("task", "model", "width")}) for entry in measured]
+    rates = [
+        asdict(Rate(trial.mixer, trial.width, trial.length, 1 / entry["flops_per_second"]))
+        for trial, entry in zip(trials, measured)
+    ]
     path = calibration_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     save_text(path, json.dumps({"rates": rates}, indent=1))

@@ -1,6 +1,7 @@
 """Counting unions of products without expanding them."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 Box = Mapping[str, Sequence[Any]]
@@ -24,6 +25,13 @@ def union_size(boxes: Sequence[Box]) -> int:
     rests = [{key: values for key, values in box.items() if key != name} for box in boxes]
     if all(box[name] == boxes[0][name] for box in boxes):
         return len(boxes[0][name]) * union_size(rests)
+    ranges = [values for box in boxes if isinstance(values := box[name], range) and values.step == 1]
+    if len(ranges) == len(boxes):  # however long: cut at their ends
+        ends = sorted({end for values in ranges for end in (values.start, values.stop)})
+        return sum(
+            (high - low) * union_size([rest for rest, values in zip(rests, ranges) if low in values])
+            for low, high in pairwise(ends)
+        )
     holders: dict[Any, list[int]] = {}
     for index, box in enumerate(boxes):
         for value in box[name]:

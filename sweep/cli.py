@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from results import StoreError
-from sweep.errors import INFRASTRUCTURE, INTERRUPTED, SOME_FAILED, USAGE, InfrastructureError, UsageError
+from sweep.errors import INFRASTRUCTURE, INTERRUPTED, OK, SOME_FAILED, USAGE, InfrastructureError, UsageError
 
 app = typer.Typer(
     help="Sweeps over thousands of small sequence models: run what is missing, nothing twice, and look at heatmaps.",
@@ -37,6 +37,7 @@ ThreadsOption = Annotated[int | None, typer.Option(help="Processor threads; by d
 
 STORE = Path("store")
 MOST_TRIALS = 100_000
+"""As `sweep.plan.MOST_TRIALS`, which would load pyarrow for `--help`; a test holds them equal."""
 
 
 @app.command("list")
@@ -88,7 +89,8 @@ def status(
     from sweep.study import Study
 
     loaded, opened = Study.load(study, sets), Store(store)
-    numbers = status_json(loaded, len(loaded), status_counts(loaded, opened, max_trials))
+    counts = status_counts(loaded, opened, max_trials)
+    numbers = status_json(loaded, len(loaded), counts, opened.problems)
     print(json.dumps(numbers)) if as_json else show_status(numbers, opened)
 
 
@@ -121,7 +123,7 @@ def run(
     check_size(made, max_trials)
     if not made.to_run:
         show_nothing_to_run(made, store)
-        return
+        raise typer.Exit(SOME_FAILED if made.failed else OK)
     opened.check_writable()
     on = chosen_device(device)
     threads = threads or available_threads()
@@ -174,7 +176,7 @@ def command_line() -> str:
 
 def main() -> None:
     """The entry point: runs a command and turns what a person can mend into one line and an exit code."""
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(INTERRUPTED))
+    signal.signal(signal.SIGINT, _exit_interrupted)
     try:
         app(prog_name="sweep")
     except (UsageError, StoreError) as error:
@@ -184,6 +186,13 @@ def main() -> None:
     except BrokenPipeError:  # somebody reads no further: `sweep list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+
+
+def _exit_interrupted(*_: object) -> NoReturn:
+    """Outside of a run there is nothing to save: the first Ctrl-C ends the command, and a second cannot hurt its
+    end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(INTERRUPTED)
 
 
 def fail(error: Exception, code: int) -> NoReturn:

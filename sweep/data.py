@@ -13,15 +13,21 @@ from tasks import TASKS, Batch, stream
 
 @dataclass(frozen=True)
 class Stacked:
-    """Sequences of several models.
+    """Sequences of several models; what models share is held once.
 
     Attributes:
-        tokens: [M, count, L], int64.
-        labels: [M, count] or [M, count, L], int64.
+        tokens: [U, count, L], int32, of U different draws.
+        labels: [U, count] or [U, count, L], int64.
+        draw_M: which draw each model has, [M].
     """
 
     tokens: Tensor
     labels: Tensor
+    draw_M: Tensor
+
+    def part(self, low: int, high: int) -> tuple[Tensor, Tensor]:
+        """Sequences `low` to `high` of every model: tokens [M, B, L], labels [M, B] or [M, B, L]."""
+        return self.tokens[:, low:high][self.draw_M], self.labels[:, low:high][self.draw_M]
 
 
 def train_batch(trial: Trial, epoch: int) -> Batch:
@@ -29,9 +35,7 @@ def train_batch(trial: Trial, epoch: int) -> Batch:
     task = TASKS[trial.task]
     count = trial.steps_per_epoch * trial.batch_size
     batch = task.sequences(stream(trial.seed, "train", epoch), count, trial.length, trial.vocabulary)
-    if (
-        trial.case_bias
-    ):  # from a stream of its own, so that the sequences before the bias are those of every other trial
+    if trial.case_bias:  # from a stream of its own: before the bias, all trials of a seed have the same sequences
         batch = task.biased(stream(trial.seed, "bias", epoch), batch, trial.case_bias, trial.vocabulary)
     return batch
 
@@ -56,7 +60,9 @@ def stacked(trials: Sequence[Trial], device: torch.device, draw: Callable[[Trial
         if key not in drawn:
             drawn[key] = draw(trial)
     index = {key: i for i, key in enumerate(drawn)}
-    rows = torch.tensor([index[trial.seed, trial.case_bias] for trial in trials])
-    tokens = torch.from_numpy(np.stack([batch.tokens for batch in drawn.values()])).long()
-    labels = torch.from_numpy(np.stack([batch.labels for batch in drawn.values()])).long()
-    return Stacked(tokens[rows].to(device), labels[rows].to(device))
+    draw_M = torch.tensor([index[trial.seed, trial.case_bias] for trial in trials], device=device)
+    tokens, labels = (
+        torch.from_numpy(np.stack([getattr(batch, name) for batch in drawn.values()])).to(device)
+        for name in ("tokens", "labels")
+    )
+    return Stacked(tokens, labels, draw_M)

@@ -3,22 +3,25 @@
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sweep.trial import Trial
+
+MEASURED = "measured trials of this store"
+CALIBRATED = "this machine's calibration (sweep bench)"
 
 
 @dataclass(frozen=True)
 class Rate:
-    """Seconds a trial of one kind took for each of its operations, on one worker."""
+    """Seconds that trials of one kind took for each of their operations (`Trial.cost`), on one worker."""
 
     mixer: str
     width: int
     length: int
-    seconds_per_flop: float
+    seconds_per_operation: float
 
     def distance(self, trial: Trial) -> float:
         """How unlike this a trial is: another mixer is worse than any other size."""
@@ -35,32 +38,30 @@ class Estimate:
 
 
 def estimate(trials: Iterable[Trial], measured: list[Rate], calibrated: list[Rate]) -> Estimate:
-    """The cost of training `trials`, from this store's own trials if there are any, else from this machine's
-    calibration."""
-    rates = measured or calibrated
-    if not rates:
+    """The cost of `trials`: each by the most alike among the store's own trials and this machine's calibration."""
+    if not measured and not calibrated:
         return Estimate(None, "none: no finished trial in this store, and no calibration (run `sweep bench`)")
     nearest: dict[tuple, Rate] = {}
-    seconds = 0.0
+    seconds, used = 0.0, Counter[str]()
     for trial in trials:
-        key = (trial.mixer, trial.width, trial.length)
-        if key not in nearest:
-            nearest[key] = min(rates, key=lambda rate: rate.distance(trial))
-        seconds += trial.train_flops * nearest[key].seconds_per_flop
-    basis = "measured trials of this store" if measured else "this machine's calibration (sweep bench)"
-    return Estimate(seconds, basis)
+        kind = (trial.mixer, trial.width, trial.length)
+        if kind not in nearest:
+            nearest[kind] = min((*measured, *calibrated), key=lambda rate: rate.distance(trial))
+        seconds += trial.cost * nearest[kind].seconds_per_operation
+        used[MEASURED if nearest[kind] in measured else CALIBRATED] += 1
+    if len(used) == 1:
+        return Estimate(seconds, next(iter(used)))
+    return Estimate(seconds, " and ".join(f"{basis} (for {count:,} trials)" for basis, count in used.items()))
 
 
-def measured_rates(rows: Iterable[Mapping[str, Any]]) -> list[Rate]:
-    """One rate for each mixer, width and length among finished rows (mixer, width, length, wall_seconds,
-    train_flops)."""
+def measured_rates(finished: Iterable[tuple[Trial, float]]) -> list[Rate]:
+    """One rate for each mixer, width and length among finished trials and the seconds each took."""
     sums: dict[tuple, list[float]] = {}
-    for row in rows:
-        if row["wall_seconds"] and row["train_flops"]:
-            total = sums.setdefault((row["mixer"], row["width"], row["length"]), [0.0, 0.0])
-            total[0] += row["wall_seconds"]
-            total[1] += row["train_flops"]
-    return [Rate(mixer, width, length, seconds / flops) for (mixer, width, length), (seconds, flops) in sums.items()]
+    for trial, seconds in finished:
+        total = sums.setdefault((trial.mixer, trial.width, trial.length), [0.0, 0.0])
+        total[0] += seconds
+        total[1] += trial.cost
+    return [Rate(mixer, width, length, seconds / cost) for (mixer, width, length), (seconds, cost) in sums.items()]
 
 
 def calibration_path() -> Path:

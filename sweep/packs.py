@@ -30,7 +30,7 @@ def packs_of(trials: Iterable[Trial], width: int | None = None) -> list[list[Tri
     for trial in trials:
         shapes.setdefault(trial.shape, []).append(trial)
     packs = [pack for members in shapes.values() for pack in _cut(members, width or pack_width(members[0]))]
-    return sorted(packs, key=lambda pack: -len(pack) * pack[0].train_flops)
+    return sorted(packs, key=lambda pack: -len(pack) * pack[0].cost)
 
 
 def _cut(members: Sequence[Trial], width: int) -> list[list[Trial]]:

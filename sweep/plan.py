@@ -1,12 +1,17 @@
 """What a study has, what of it is done, and what is left to do. Reads the store, writes nothing."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from results.store import Store, StoreError
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from results import StoreError
+from results.schema import RESULTS, STATUSES
+from results.store import Store
 from sweep.errors import UsageError
 from sweep.estimate import Estimate, calibrated_rates, estimate, measured_rates
 from sweep.packs import packs_of
@@ -16,7 +21,8 @@ from sweep.trial import FIELDS, Trial
 MOST_TRIALS = 100_000
 """Trials beyond which a study is counted but not expanded, unless --max-trials says otherwise."""
 
-STATUSES = ("ok", "diverged", "failed", "oom")
+MOST_MEASURED = 2_000
+"""Finished trials that an estimate looks at."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +55,20 @@ class Plan:
         """Trials without a row."""
         return self.trials - sum(self.counts.values())
 
+    @property
+    def failed(self) -> int:
+        """Trials that failed or ran out of memory."""
+        return self.counts.get("failed", 0) + self.counts.get("oom", 0)
+
     def as_json(self) -> dict[str, Any]:
         """What `sweep plan --json` prints."""
         return {
-            **status_json(self.study, self.trials, self.counts),
+            **status_json(self.study, self.trials, self.counts, self.problems),
             "packs": None if self.packs is None else len(self.packs),
             "estimate_seconds": self.estimate.seconds,
             "estimate_basis": self.estimate.basis,
             "other_trials_in_store": self.others,
-            "problems": self.problems,
+            "derived": derived(self.to_run or []),
         }
 
 
@@ -77,29 +88,46 @@ def make_plan(
     trials = len(study)
     if trials > max_trials:
         counts, others = _counts_by_value(study, store)
-        known = Estimate(None, f"none: more than --max-trials {max_trials:,} to expand")
-        return Plan(study, trials, counts, None, None, {}, known, others, store.problems)
+        unknown = Estimate(None, f"none: more than --max-trials {max_trials:,} to expand")
+        return Plan(study, trials, counts, None, None, {}, unknown, others, store.problems)
     outcomes = store.outcomes()
     problems = store.problems
-    counts, to_run, attempts = Counter[str](), [], {}
+    counts, to_run, attempts, known = Counter[str](), [], {}, {}
     for trial in study.trials():
         outcome = outcomes.get(trial.id)
         if outcome is not None:
             counts[outcome.status] += 1
             attempts[trial.id] = outcome.attempt
-        if outcome is None or (retry_failed and outcome.status in ("failed", "oom")):
+            known[trial.id] = trial
+        if outcome is None or (retry_failed and outcome.status not in RESULTS):
             to_run.append(trial)
-    columns = ["mixer", "width", "length", "wall_seconds", "train_flops"]
-    measured = measured_rates(store.trials(["status", *columns]).to_pylist()) if to_run and outcomes else []
+    check_identity(_rows_of(store, known), known)
+    measured = measured_rates(_finished(store)) if to_run and outcomes else []
     cost = estimate(to_run, measured, calibrated_rates()) if to_run else Estimate(0.0, "nothing to run")
     others = len(outcomes) - sum(counts.values())
     return Plan(study, trials, dict(counts), to_run, packs_of(to_run, pack_width), attempts, cost, others, problems)
 
 
-def status_json(study: Study, trials: int, counts: dict[str, int]) -> dict[str, Any]:
-    """What `sweep status --json` prints: the study, its trials, and how many of them have which status."""
+def status_json(study: Study, trials: int, counts: dict[str, int], problems: list[str]) -> dict[str, Any]:
+    """What `sweep status --json` prints: the study, how many trials it has, how many of them have which status, and the
+    store's bad shards."""
     by_status = {status: counts.get(status, 0) for status in STATUSES}
-    return {"study": study.name, "trials": trials, **by_status, "missing": trials - sum(counts.values())}
+    missing = trials - sum(counts.values())
+    return {"study": study.name, "trials": trials, **by_status, "missing": missing, "problems": problems}
+
+
+def derived(trials: Iterable[Trial]) -> dict[str, list[str]]:
+    """What follows from a study's values, by name: "batch_size 8 → 400 steps an epoch", each once."""
+    lines: dict[str, dict[str, None]] = {}
+    for trial in {trial.shape: trial for trial in trials}.values():
+        steps = f"batch_size {trial.batch_size}, vocabulary {trial.vocabulary} → {trial.steps_per_epoch:,} an epoch"
+        for name, line in {
+            "steps": f"{steps}, {trial.steps:,} in all",
+            "evaluation length": f"length {trial.length} → {trial.eval_length}",
+            "feed-forward width": f"width {trial.width}, {trial.feed_forward} → {trial.network.hidden_width:,}",
+        }.items():
+            lines.setdefault(name, {})[line] = None
+    return {name: list(found) for name, found in lines.items()}
 
 
 def status_counts(study: Study, store: Store, max_trials: int = MOST_TRIALS) -> dict[str, int]:
@@ -110,6 +138,23 @@ def status_counts(study: Study, store: Store, max_trials: int = MOST_TRIALS) -> 
     return dict(Counter(outcomes[trial.id].status for trial in study.trials() if trial.id in outcomes))
 
 
+def _rows_of(store: Store, trials: Mapping[str, Trial]) -> Iterator[dict[str, Any]]:
+    """The values that the store has under the ids of `trials`."""
+    if not trials:
+        return iter(())
+    rows = store.trials(["id", *FIELDS])
+    return iter(rows.filter(pc.is_in(rows["id"], pa.array(trials))).to_pylist())
+
+
+def _finished(store: Store) -> Iterator[tuple[Trial, float]]:
+    """Some of the store's finished trials, evenly spread, and the seconds each took."""
+    rows = store.trials(["status", "wall_seconds", *FIELDS])
+    rows = rows.filter(pc.and_(pc.equal(rows["status"], "ok"), pc.greater(rows["wall_seconds"], 0)))
+    every = max(len(rows) // MOST_MEASURED, 1)
+    for row in rows.take(pa.array(range(0, len(rows), every), pa.int64())).to_pylist():
+        yield Trial.from_row(row), row["wall_seconds"]
+
+
 def _counts_by_value(study: Study, store: Store) -> tuple[dict[str, int], int]:
     """Counts of a study that is too large to expand: by looking at which of the store's trials it has."""
     rows = store.trials(["status", *FIELDS]).to_pylist()
@@ -117,7 +162,7 @@ def _counts_by_value(study: Study, store: Store) -> tuple[dict[str, int], int]:
     return dict(counts), len(rows) - sum(counts.values())
 
 
-def check_identity(rows: Iterator[dict[str, Any]], trials: dict[str, Trial]) -> None:
+def check_identity(rows: Iterable[Mapping[str, Any]], trials: Mapping[str, Trial]) -> None:
     """Law 1's last line: what the store has under an id must be that very trial.
 
     Raises:

@@ -1,6 +1,7 @@
 """From a study and a store to a report."""
 
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 
 from results.report import write_report
@@ -9,6 +10,8 @@ from sweep.errors import UsageError
 from sweep.plan import MOST_TRIALS, check_identity
 from sweep.run import versions
 from sweep.study import Study
+from sweep.trial import Trial
+from tasks import TASKS
 
 
 def write_study_report(study: Study, store: Store, out: Path, command: str) -> Path:
@@ -34,15 +37,28 @@ def write_study_report(study: Study, store: Store, out: Path, command: str) -> P
         f"Python {platform.python_version()}",
         "The study's file": study.text,
     }
-    return write_report(
-        out,
-        title=study.title,
-        description=[study.description.strip()] if study.description else [],
-        points=points,
-        rows=rows,
-        x=study.x,
-        y=study.y,
-        facts=facts,
-        problems=store.problems,
-        curves=store.curves,
-    )
+    try:
+        return write_report(
+            out,
+            title=study.title,
+            description=[study.description.strip()] if study.description else [],
+            points=points,
+            rows=rows,
+            x=study.x,
+            y=study.y,
+            chance=guessing(list(trials.values())),
+            facts=facts,
+            problems=store.problems,
+            curves=store.curves,
+        )
+    except OSError as error:
+        raise UsageError(f"cannot write the report to {out}: {error.strerror or error}") from None
+
+
+def guessing(trials: Sequence[Trial]) -> float | None:
+    """Accuracy of the best constant answer at the evaluation length; None where trials differ in what decides it."""
+    kinds = {(trial.task, trial.eval_length, trial.vocabulary) for trial in trials}
+    if len(kinds) != 1:
+        return None
+    ((task, length, vocabulary),) = kinds
+    return TASKS[task].best_constant(length, vocabulary)

@@ -3,8 +3,9 @@
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,7 +21,8 @@ from sweep.trial import Trial
 from sweep.work import EpochDone, PackDone, Payload, failed_row
 
 UNSAVED_SECONDS = 1.0
-"""At most so much finished work is held back from the store, so that many short packs do not make many small files."""
+"""Finished work is saved at once unless it is less than this and the last save is less long ago: short packs share
+files."""
 
 UNSAVED_ROWS = 1000
 COMPACT_AT = 64
@@ -66,6 +68,7 @@ class Recorder:
     rows: list[dict[str, Any]] = field(default_factory=list)
     curves: list[dict[str, Any]] = field(default_factory=list)
     unsaved_seconds: float = 0.0
+    last_flush: float = field(default_factory=time.monotonic)
     flushes: int = 0
 
     def add(self, rows: list[dict[str, Any]], curves: list[dict[str, Any]]) -> None:
@@ -73,7 +76,8 @@ class Recorder:
         self.rows += rows
         self.curves += curves
         self.unsaved_seconds += sum(row.get("wall_seconds") or 0.0 for row in rows)
-        if self.unsaved_seconds >= UNSAVED_SECONDS or len(self.rows) >= UNSAVED_ROWS:
+        waited = time.monotonic() - self.last_flush
+        if max(self.unsaved_seconds, waited) >= UNSAVED_SECONDS or len(self.rows) >= UNSAVED_ROWS:
             self.flush()
 
     def flush(self) -> None:
@@ -85,15 +89,16 @@ class Recorder:
         except StoreError as error:
             lost = len(self.rows)
             raise InfrastructureError(f"{error}; {lost} finished trials are not saved and will run again") from None
-        self.rows, self.curves, self.unsaved_seconds = [], [], 0.0
+        self.rows, self.curves, self.unsaved_seconds, self.last_flush = [], [], 0.0, time.monotonic()
         self.flushes += 1
         if self.flushes % COMPACT_AT == 0:
-            self.store.compact()
+            self.tidy()
 
     def tidy(self) -> None:
-        """Merges the shards of a run that made several."""
+        """Merges the shards of a run that made several. Every row is saved already, so that a failure may wait."""
         if self.flushes > 1:
-            self.store.compact()
+            with suppress(StoreError):
+                self.store.compact()
 
 
 class Stopper:
@@ -129,19 +134,21 @@ def run(
         InfrastructureError: the store can no longer be written.
     """
     assert plan.packs is not None and plan.to_run is not None
-    tally = Tally(len(plan.to_run), sum(trial.train_flops for trial in plan.to_run))
+    tally = Tally(len(plan.to_run), sum(trial.cost for trial in plan.to_run))
     progress = Progress(tally, stream)
     session = _Session(plan, executor, Recorder(store), tally, progress, device, threads, limits)
     for pack in plan.packs:
         session.submit(pack)
-    with progress, _interrupts(Stopper(session.stop_for_interrupt)):
+    with progress:
         try:
-            for event in executor.events():
-                session.take(event)
+            with _interrupts(Stopper(session.stop_for_interrupt)):
+                for event in executor.events():
+                    session.take(event)
         except KeyboardInterrupt:
             session.stopped = "interrupted"
         finally:
-            session.recorder.flush()
+            with _interrupts(signal.SIG_IGN):  # a third Ctrl-C must not cost what is finished
+                session.recorder.flush()
     session.recorder.tidy()
     return Outcome(tally.done, tally.diverged, tally.failed, session.stopped, tally.seconds, session.errors)
 
@@ -175,7 +182,7 @@ class _Session:
             pack = self.tally.training.setdefault(event.ticket, in_training(payload))
             pack.epoch, pack.epochs, pack.diverged = event.content.epoch, event.content.epochs, event.content.diverged
         elif isinstance(event, Message) and isinstance(event.content, PackDone):
-            self._recorded(event.content.rows, event.content.curves)
+            self._recorded(payload, event.content.rows, event.content.curves)
         elif isinstance(event, Finished):
             self._forget(event.ticket)
         elif isinstance(event, Failed):
@@ -209,18 +216,18 @@ class _Session:
         status = "oom" if event.kind == "oom" else "failed"
         kind = event.error.strip().splitlines()[-1] if event.error.strip() else status
         self.errors[kind] = self.errors.get(kind, 0) + 1
-        self._recorded([failed_row(payload, status, event.error)], [])
+        self._recorded(payload, [failed_row(payload, status, event.error)], [])
         allowed = self.limits.max_failures
         if allowed is not None and self.tally.failed >= allowed and self.stopped is None:
             self.stopped = "failures"
             self.executor.drain()
 
-    def _recorded(self, rows: list[dict[str, Any]], curves: list[dict[str, Any]]) -> None:
+    def _recorded(self, payload: Payload, rows: list[dict[str, Any]], curves: list[dict[str, Any]]) -> None:
+        self.tally.cost_done += sum(trial.cost for trial in payload.trials)
         for row in rows:
             self.tally.done += 1
             self.tally.diverged += row["status"] == "diverged"
             self.tally.failed += row["status"] in ("failed", "oom")
-            self.tally.cost_done += row.get("train_flops") or 0.0
         self.recorder.add(rows, curves)
 
 
@@ -228,7 +235,7 @@ def in_training(payload: Payload) -> InTraining:
     """A pack as progress shows it."""
     first, trials = payload.trials[0], payload.trials
     name = f"{first.model} width {first.width}"
-    return InTraining(name, len(trials), sum(trial.train_flops for trial in trials))
+    return InTraining(name, len(trials), sum(trial.cost for trial in trials))
 
 
 def versions() -> dict[str, str | None]:
@@ -256,12 +263,12 @@ def git_commit(folder: Path) -> str | None:
 
 
 @contextmanager
-def _interrupts(stopper: Stopper) -> Iterator[None]:
-    """Ctrl-C goes to `stopper`, where this thread may say so."""
+def _interrupts(handler: Any) -> Iterator[None]:
+    """Ctrl-C goes to `handler`, where this thread may say so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, stopper)
+    before = signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:

@@ -7,13 +7,15 @@ from typing import Any
 
 from models import MODELS
 from results.store import Store
+from results.words import duration
 from sweep.errors import shown
-from sweep.plan import Plan, plural, product_line
-from sweep.progress import duration
+from sweep.plan import Plan, derived, plural, product_line
 from sweep.run import Outcome
 from sweep.study import Study, study_names
-from sweep.trial import Trial
 from tasks import TASK_NAMES, TASKS
+
+SHOWN_DERIVED = 4
+"""Lines of each kind of derived value that a plan shows; --json has all."""
 
 
 def show_list() -> None:
@@ -66,27 +68,13 @@ def show_plan(plan: Plan, store: Path) -> None:
     sizes = [len(pack) for pack in plan.packs]
     span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     print(f"  {len(sizes):,} {plural('pack', len(sizes))} of {span} trials")
-    for name, values in derived(plan.to_run).items():
-        print(f"  {name}: {values}")
+    for name, lines in derived(plan.to_run).items():
+        more = f" … and {len(lines) - SHOWN_DERIVED} more" if len(lines) > SHOWN_DERIVED else ""
+        print(f"  {name}: " + "; ".join(lines[:SHOWN_DERIVED]) + more)
     if plan.estimate.seconds is None:
         print(f"  cost: unknown; basis {plan.estimate.basis}")
     else:
         print(f"  cost: about {duration(plan.estimate.seconds)} of one worker; basis: {plan.estimate.basis}")
-
-
-def derived(trials: Sequence[Trial]) -> dict[str, str]:
-    """What follows from a study's values, as ranges over its trials."""
-    values: dict[str, set[int]] = {"steps": set(), "sequences a training": set(), "evaluation length": set()}
-    values["feed-forward width"] = set()
-    for shape in {trial.shape: trial for trial in trials}.values():
-        values["steps"].add(shape.steps)
-        values["sequences a training"].add(shape.steps * shape.batch_size)
-        values["evaluation length"].add(shape.eval_length)
-        values["feed-forward width"].add(shape.network.hidden_width)
-    return {
-        name: f"{min(found):,}" if len(found) == 1 else f"{min(found):,} to {max(found):,}"
-        for name, found in values.items()
-    }
 
 
 def _counts(counts: dict[str, int], missing: int) -> str:
@@ -109,10 +97,9 @@ def show_problems(problems: Iterable[str]) -> None:
 
 def show_nothing_to_run(plan: Plan, store: Path) -> None:
     """Running twice is running once, and says so."""
-    failed = plan.counts.get("failed", 0) + plan.counts.get("oom", 0)
     print(f"nothing to run: all {plan.trials:,} trials of {plan.study.name} are in {store} ({_counts(plan.counts, 0)})")
-    if failed:
-        print(f"{failed:,} of them failed; --retry-failed runs those again")
+    if plan.failed:
+        print(f"{plan.failed:,} of them failed; --retry-failed runs those again")
 
 
 def show_start(plan: Plan, store: Path, device: str, threads: int) -> None:

@@ -4,8 +4,9 @@ import itertools
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -17,17 +18,20 @@ from sweep.axes import axis
 from sweep.boxes import Box, union_size
 from sweep.errors import UsageError, unknown
 from sweep.trial import DEFAULTS, FIELDS, PARTS, Trial
-from sweep.values import COUPLINGS, check_name, checked
+from sweep.values import COUPLINGS, STEP_VALUES, check_name, checked
 
 STUDIES = Path(__file__).parent / "studies"
 
-NAMING = ("task", "readout", "positions", "model", *PARTS, "heads", "steps_per_epoch", *COUPLINGS)
+NAMING = ("task", "readout", "positions", "model", *PARTS, "heads", "samples_per_case")
 """Values that can make two points of a grid one trial: names of parts, parts, and what a model may have no use for."""
 
-STRUCTURE = (*NAMING, "length", "vocabulary", "case_bias", "width", "batch_size")
+COUPLED = ("batch_size", "vocabulary", "steps_per_epoch", *COUPLINGS)
+"""Values that can do so too where a study declares a coupling."""
+
+STRUCTURE = (*NAMING, *COUPLED, "length", "case_bias", "width")
 """Values that may not go together. The others never make a trial impossible."""
 
-MOST_CHECKED = 50_000
+MOST_CHECKED = 5_000
 """Combinations of structure that are checked when a study is loaded; the rest are when they are expanded."""
 
 
@@ -91,7 +95,7 @@ class Study:
         fixed, blocks = _with_sets(file.fixed, [dict(block) for block in blocks], sets)
         if file.task is not None and "task" not in fixed and not any("task" in block for block in blocks):
             fixed["task"] = file.task
-        elif file.task is not None and not any(text.startswith("task=") for text in sets):
+        elif file.task is not None and not any(text.partition("=")[0].strip() == "task" for text in sets):
             raise UsageError(f"{name}: task is set at the top and in [fixed] or [grid]: keep one of them")
         self.fixed = {key: checked(key, value, f"{name}: fixed") for key, value in fixed.items()}
         self.grids = [self._grid(block) for block in blocks]
@@ -135,9 +139,12 @@ class Study:
         return sum(map(len, self.grids))
 
     def points(self) -> Iterator[tuple[dict[str, Any], Trial]]:
-        """Every trial once, lazily, with the axis values under which the study knows it."""
-        seen: set[str] | None = set() if self.points_count != len(self) else None
-        swept = self.axis_names
+        """Every point of the grid, lazily: the values of the axes, and the trial that they make.
+
+        Several points can make one trial: BERT with MTE's parts is MTE. What blocks have alike comes once.
+        """
+        names = self.axis_names
+        seen: set[tuple] | None = set() if len(self.grids) > 1 else None
         for grid in self.grids:
             for point in grid.points():
                 values = {**self.fixed, **point}
@@ -145,20 +152,27 @@ class Study:
                     trial = Trial.from_values(values)
                 except UsageError as error:
                     raise UsageError(f"{self.name}: {error}") from None
+                label = {name: values[name] if name in values else getattr(trial, name, None) for name in names}
                 if seen is not None:
-                    if trial.id in seen:
+                    if (key := tuple(label.values())) in seen:
                         continue
-                    seen.add(trial.id)
-                label = {name: values[name] if name in values else getattr(trial, name, None) for name in swept}
+                    seen.add(key)
                 yield {"model": trial.model, "seed": trial.seed, **label}, trial
 
     def trials(self) -> Iterator[Trial]:
         """Every trial once, lazily."""
-        return (trial for _, trial in self.points())
+        if self.points_count == len(self):
+            yield from (trial for _, trial in self.points())
+            return
+        seen: set[str] = set()
+        for _, trial in self.points():
+            if trial.id not in seen:
+                seen.add(trial.id)
+                yield trial
 
     def __contains__(self, trial: Trial) -> bool:
         """Whether the study has this trial; expands nothing."""
-        boxes = self._boxes.get(_naming_key(trial), ())
+        boxes = self._boxes.get(self._key(trial), ())
         return any(all(getattr(trial, name) in values for name, values in box.items()) for box in boxes)
 
     @property
@@ -213,22 +227,21 @@ class Study:
     @cached_property
     def _boxes(self) -> dict[tuple, list[Box]]:
         """For each combination of what can collide, the products of the other axes that go with it."""
-        coupled = [name for name in COUPLINGS if any(name in {**self.fixed, **grid.axes} for grid in self.grids)]
-        naming = (*NAMING, *(("batch_size", "vocabulary") if coupled else ()))
         boxes: dict[tuple, list[Box]] = {}
-        for values, others in self._combinations(naming):
+        for values, others in self._combinations(self._colliding):
             trial = Trial.from_values(values)
-            free = {name: [getattr(trial, name)] for name in FREE}
-            boxes.setdefault(_naming_key(trial), []).append({**free, **others})
+            free = {name: [getattr(trial, name)] for name in FIELDS if name not in self._colliding}
+            boxes.setdefault(self._key(trial), []).append({**free, **others})
         return boxes
 
+    @cached_property
+    def _colliding(self) -> tuple[str, ...]:
+        """Names of the values by which different points can be one trial."""
+        couples = any(name in {**self.fixed, **grid.axes} for name in COUPLINGS for grid in self.grids)
+        return (*NAMING, *COUPLED) if couples else NAMING
 
-FREE = tuple(name for name in FIELDS if name not in NAMING)
-"""Values that are in a trial as the grid has them."""
-
-
-def _naming_key(trial: Trial) -> tuple:
-    return tuple(getattr(trial, name) for name in FIELDS if name in NAMING)
+    def _key(self, trial: Trial) -> tuple:
+        return tuple(getattr(trial, name) for name in FIELDS if name in self._colliding)
 
 
 def study_names() -> list[str]:
@@ -257,10 +270,10 @@ def _parsed(name: str, text: str) -> StudyFile:
 
 def _toml_problem(text: str, message: str) -> str:
     """A syntax error with its line; a key that is there twice, by name."""
-    if not message.startswith("Cannot overwrite"):
-        return f"not valid TOML: {message}"
     found = re.search(r"line (\d+)", message)
-    line = int(found[1]) if found else len(text.rstrip().splitlines())
+    line = int(found[1]) if found else max(len(text.rstrip().splitlines()), 1)
+    if not message.startswith("Cannot overwrite"):
+        return f"not valid TOML: {message.replace('(at end of document)', f'(at the end, after line {line})')}"
     key = text.splitlines()[line - 1].partition("=")[0].strip(" []")
     return f"not valid TOML: line {line}: {key} is set twice"
 
@@ -285,7 +298,11 @@ def _first_problem(error: ValidationError) -> str:
 def _with_sets(
     fixed: Mapping[str, Any], blocks: list[dict[str, Any]], sets: Sequence[str]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Fixed values and blocks after --set: an axis is replaced where it stands, a fixed value becomes what is given."""
+    """Fixed values and blocks after --set.
+
+    A value that is an axis somewhere, or becomes one, is that axis in every block; else it is fixed. What says the same
+    in another way (samples_per_epoch for steps_per_epoch) goes.
+    """
     fixed = dict(fixed)
     for text in sets:
         name, equals, said = text.partition("=")
@@ -294,23 +311,28 @@ def _with_sets(
             raise UsageError(f"--set {text}: write NAME=VALUE, NAME=VALUE,VALUE or NAME={{count=3}}")
         check_name(name, "--set")
         value = _set_value(said)
-        holders = [block for block in blocks if name in block]
-        if not holders and not isinstance(value, list | dict):
+        replaced = (name, *(rival for rival in STEP_VALUES if name in STEP_VALUES))
+        in_grid = isinstance(value, list | dict) or any(name in block for block in blocks)
+        for holder in (fixed, *blocks):
+            for key in replaced:
+                if key != name or not in_grid:
+                    holder.pop(key, None)
+        if in_grid:
+            fixed.pop(name, None)
+            for block in blocks:
+                block[name] = value
+        else:
             fixed[name] = value
-            continue
-        fixed.pop(name, None)
-        for block in holders or blocks:
-            block[name] = value
     return fixed, blocks
 
 
 def _set_value(text: str) -> Any:
     """What --set gives: a TOML value, several separated by commas, or a bare word."""
-    for candidate in (text, f"[{text}]" if "," in text else None):
-        if candidate is not None:
-            try:
+    with suppress(InvalidOperation):  # first, since .001 is no number in TOML
+        return Decimal(text.strip())
+    for candidate in (text, f"[{text}]"):
+        with suppress(tomllib.TOMLDecodeError):
+            if candidate == text or "," in text:
                 return tomllib.loads(f"value = {candidate}", parse_float=Decimal)["value"]
-            except tomllib.TOMLDecodeError:
-                pass
     words = [word.strip() for word in text.split(",")]
     return [_set_value(word) for word in words] if len(words) > 1 else words[0]

@@ -5,6 +5,7 @@ is a model's own. So a trial's curve does not depend on its pack (law 3), and a 
 (law 4).
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -88,10 +89,9 @@ class Totals:
 
     @classmethod
     def zero(cls, models: int, device: torch.device) -> "Totals":
-        return cls(
-            torch.zeros(models, dtype=torch.float64, device=device),
-            torch.zeros(models, dtype=torch.int64, device=device),
-        )
+        exact = torch.float32 if device.type == "mps" else torch.float64  # Apple's GPUs have no float64
+        loss_M = torch.zeros(models, dtype=exact, device=device)
+        return cls(loss_M, torch.zeros(models, dtype=torch.int64, device=device))
 
     def add(self, loss_M: Tensor, correct_M: Tensor, count: int) -> None:
         self.loss_M += loss_M
@@ -157,10 +157,8 @@ class Pack:
         data = stacked(self.trials, self.device, partial(train_batch, epoch=epoch))
         losses = []
         for step in range(first.steps_per_epoch):
-            rows = slice(step * first.batch_size, (step + 1) * first.batch_size)
-            loss_M, correct_M, answers = self.step(
-                data.tokens[:, rows], data.labels[:, rows], epoch * first.steps_per_epoch + step
-            )
+            tokens, labels = data.part(step * first.batch_size, (step + 1) * first.batch_size)
+            loss_M, correct_M, answers = self.step(tokens, labels, epoch * first.steps_per_epoch + step)
             totals.add(loss_M * answers, correct_M, answers)
             losses.append(loss_M)
         results = [totals.measurements("train", first.length, "all")]
@@ -215,11 +213,11 @@ class Pack:
     def judged(self, data: Stacked) -> Totals:
         """Losses and right answers on given sequences, without training."""
         totals = Totals.zero(len(self.trials), self.device)
-        models, count, length = data.tokens.shape
-        chunk = max(EVAL_ELEMENTS // (models * length * self.first.width), 1)
+        _, count, length = data.tokens.shape
+        chunk = max(EVAL_ELEMENTS // (len(self.trials) * length * self.first.width), 1)
         for start in range(0, count, chunk):
-            scores = self.network(self.p, data.tokens[:, start : start + chunk])
-            loss_M, correct_M, answers = losses_and_hits(scores, data.labels[:, start : start + chunk])
+            tokens, labels = data.part(start, start + chunk)
+            loss_M, correct_M, answers = losses_and_hits(self.network(self.p, tokens), labels)
             totals.add(loss_M * answers, correct_M, answers)
         return totals
 
@@ -233,8 +231,17 @@ class Pack:
                 continue
             if bad_SM[:, m].any():
                 self.diverged_step[m] = epoch * steps + int(bad_SM[:, m].int().argmax())
-            elif not all(torch.isfinite(torch.tensor(result[m].loss)) for result in results):
+            elif not all(math.isfinite(result[m].loss) for result in results):
                 self.diverged_step[m] = (epoch + 1) * steps - 1
+            if self.diverged_step[m] is not None:
+                self._freeze(m)
+
+    @torch.no_grad()
+    def _freeze(self, m: int) -> None:
+        """Ends a diverged model: finite weights that no longer move, so that it costs no more than a model in
+        training."""
+        for state in (self.flat, self.optimizer.mean, self.optimizer.square, self.rate_M1):
+            state[m] = 0
 
 
 def losses_and_hits(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, int]:

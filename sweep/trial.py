@@ -84,6 +84,9 @@ class Trial:
     id: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for name in FLOATS:
+            object.__setattr__(self, name, float(getattr(self, name)))
+        object.__setattr__(self, "hidden_norm", bool(self.hidden_norm))
         object.__setattr__(self, "id", identity(self.as_dict()))
 
     @classmethod
@@ -98,7 +101,7 @@ class Trial:
         resolved["task"] = TASK_NAMES[values["task"]]["task"]
         _follow_couplings(values, resolved)
         if not MIXERS[resolved["mixer"]].heads:
-            resolved |= {"heads": None, "mix_norm": None, "mix_activation": None}
+            resolved |= dict.fromkeys(HEADED)
         if not TASKS[resolved["task"]].cases:
             resolved["samples_per_case"] = None
         trial = cls(**resolved)
@@ -107,8 +110,12 @@ class Trial:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Trial":
-        """The trial that a row of a store, or `as_dict`, describes."""
-        return cls(**{name: row[name] for name in FIELDS})
+        """The trial that a row of a store, or `as_dict`, describes; what an older store lacks is at its default."""
+        values = {name: row[name] for name in FIELDS}
+        for name, default in DEFAULTS.items():
+            if values[name] is None and name not in (*HEADED, "samples_per_case"):  # where None says something
+                values[name] = default
+        return cls(**values)
 
     def as_dict(self) -> dict[str, Any]:
         """The values by name."""
@@ -161,6 +168,15 @@ class Trial:
         """Floating-point operations of the whole training, matrix products only."""
         return self.network.train_flops(self.steps * self.batch_size)
 
+    @property
+    def cost(self) -> float:
+        """Operations of training and evaluation together: what a trial's time goes with."""
+        judged = self.eval_samples * self.network.forward_flops(self.eval_length)
+        for length in {self.length, self.eval_length}:
+            cases = len(TASKS[self.task].cases) * (self.samples_per_case or 0)
+            judged += cases * self.network.forward_flops(length)
+        return self.train_flops + self.epochs * judged
+
     def _check(self) -> None:
         task = TASKS[self.task]
         try:
@@ -189,8 +205,14 @@ class Trial:
 FIELDS = tuple(each.name for each in fields(Trial) if each.init)
 """Names of a trial's values."""
 
+FLOATS = tuple(each.name for each in fields(Trial) if each.type is float)
+"""Names of those that are real numbers: 1 and 1.0 are one learning rate."""
+
 PER_MODEL = ("learning_rate", "seed", "weight_decay", "init_scale", "case_bias")
 """Values that may differ inside a pack."""
+
+HEADED = ("heads", "mix_norm", "mix_activation")
+"""Values that a mixer without heads has no use for."""
 
 PARTS = ("mixer", "norm_placement", "mix_norm", "mix_activation", "hidden_norm", "feed_forward", "optimizer",
          "schedule", "clip_norm")  # fmt: skip

@@ -59,6 +59,9 @@ class Values(BaseModel):
 COUPLINGS = ("samples_per_epoch", "samples_per_class")
 """Values that a study may declare but a trial does not have: steps_per_epoch follows from them."""
 
+STEP_VALUES = ("steps_per_epoch", *COUPLINGS)
+"""Values of which a study may say one."""
+
 _INTEGERS = {name for name, field in Values.model_fields.items() if field.annotation is int}
 _FLOATS = {name for name, field in Values.model_fields.items() if field.annotation is float}
 _ADAPTERS: dict[str, TypeAdapter] = {}

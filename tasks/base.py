@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tasks.streams import stream
+
 READOUTS = {
     "pointer": "one score a token; the answer is the position with the highest",
     "first_token": "class scores read at the first token",
@@ -69,6 +71,12 @@ class Task:
     def case_sequences(self, random: np.random.Generator, case: str, count: int, length: int, vocabulary: int) -> Batch:
         """`count` fresh sequences of one case, distributed as `sequences` given that case."""
         raise NotImplementedError
+
+    def best_constant(self, length: int, vocabulary: int) -> float:
+        """Accuracy of the one answer that is right most often, over 10,000 sequences: what can be had without
+        looking."""
+        labels = self.sequences(stream(0, "best constant"), 10_000, length, vocabulary).labels
+        return float(np.bincount(labels.ravel()).max() / labels.size)
 
     def biased(self, random: np.random.Generator, batch: Batch, case_bias: int, vocabulary: int) -> Batch:
         """`batch` with its mix of cases moved by `case_bias`; only called where `has_bias`."""

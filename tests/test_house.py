@@ -65,3 +65,9 @@ def test_the_training_path_imports_only_torch_and_numpy():
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "LOADED"
+
+
+def test_the_command_and_the_plan_agree_on_the_most_trials():
+    from sweep import cli, plan
+
+    assert cli.MOST_TRIALS == plan.MOST_TRIALS

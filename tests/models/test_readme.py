@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import models
 from sweep import Study
 from sweep.train import train
 from tests.readme import code_blocks
@@ -13,6 +14,8 @@ def test_a_mixer_made_by_the_readme_trains_in_a_study(tmp_path, monkeypatch):
     file, register = code_blocks(README)
     (tmp_path / "my_mixers.py").write_text(file)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(models.MIXERS, "gained_mean", raising=False)  # and so again when the test is over
+    monkeypatch.delitem(models.MODELS, "gained_mean", raising=False)
     exec(register, {})
     study = Study(
         "toy",

@@ -94,10 +94,15 @@ class FeedForward(nn.Module):
         return self.out(nn.functional.gelu(hidden, approximate="tanh"))
 
 
+ATTENTION, POOLING = ("nap", "non", "mte", "bert"), ("sum", "max", "mean", "none")
+
+
 class Layer(nn.Module):
     def __init__(self, model, width, heads):
         super().__init__()
-        pooling = model in ("sum", "max", "mean", "none")
+        if model not in (*ATTENTION, *POOLING):
+            raise NotImplementedError(f"no plain form of {model} is written here yet: add it")
+        pooling = model in POOLING
         hidden = round((12 * width + 8) / (2 * width + 1) * width) if pooling else 4 * width
         self.post = model == "bert"
         self.mixing = Pooling(model) if pooling else Attention(model, width, heads)

@@ -15,7 +15,7 @@ from sweep.plan import check_identity, make_plan
 from sweep.run import Limits, Outcome, run
 from sweep.study import Study
 from sweep.trial import Trial, as_row
-from sweep.work import PackDone, failed_row, provenance, train_pack
+from sweep.work import PackDone, provenance, train_pack
 
 TINY = """
 title = "tiny"
@@ -287,4 +287,45 @@ def test_a_failed_trials_row_can_be_stored(tmp_path):
     run_it(store, study("seed=0", "model=sum", "learning_rate=0.01"), fails_once)
     (row,) = store.trials().to_pylist()
     assert row["status"] == "failed" and row["error"].endswith("ValueError: no\n")
-    assert failed_row.__doc__
+
+
+def test_a_plan_refuses_a_store_whose_values_are_not_its_ids(tmp_path):
+    one, other = list(study("seed=0,1", "model=nap", "learning_rate=0.01").trials())
+    store = Store(tmp_path)
+    store.append([{**as_row(other), "id": one.id, "status": "ok", "attempt": 1}], [])
+    with pytest.raises(StoreError, match="another seed"):
+        make_plan(study(), store)
+
+
+def test_a_row_written_under_an_older_models_name_is_still_that_trial(tmp_path):
+    store = Store(tmp_path)
+    run_it(store, study("seed=2", "model=sum"), bad_seed_2)
+    renamed = [{**row, "model": "renamed", "status": "ok", "attempt": 2} for row in store.trials().to_pylist()]
+    store.append(renamed, [])
+    assert make_plan(study("seed=2", "model=sum"), store).counts == {"ok": 2}
+
+
+def test_slow_failures_are_saved_as_they_come(tmp_path, monkeypatch):
+    monkeypatch.setattr("sweep.run.UNSAVED_SECONDS", 0.0)
+    store, seen = Store(tmp_path), []
+
+    def fails(payload):
+        seen.append(len(store.outcomes()))
+        raise ArithmeticError("no")
+        yield
+
+    run_it(store, study("seed=0", "learning_rate=0.01"), fails)
+    assert seen == [0, 1]
+
+
+def test_a_compaction_that_fails_costs_nothing(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("results.compaction.compact", full)
+    monkeypatch.setattr("sweep.run.UNSAVED_SECONDS", 0.0)
+    store = Store(tmp_path)
+    outcome, _ = run_it(store, study(), instant, pack_width=1)
+    assert outcome.done == 12 == len(store.outcomes())
+    with pytest.raises(StoreError, match="cannot compact .*: No space left on device"):
+        store.compact()

@@ -134,13 +134,30 @@ def test_a_study_knows_its_trials_without_expanding():
     assert stranger not in made
 
 
-def test_two_to_the_thirty_trials_are_counted_in_a_second():
+@pytest.mark.parametrize(
+    "grid",
+    [
+        "width = { from = 4, to = 4096, step = 4 }\nseed = { count = 1048576 }",
+        "length = { from = 2, to = 257, step = 1 }\nwidth = { from = 4, to = 1024, step = 4 }\n"
+        "seed = { count = 16384 }",
+        "steps_per_epoch = { from = 1, to = 16384, step = 1 }\nseed = { count = 65536 }",
+        "seed = { count = 1073741824 }\n[[grid]]\nmodel = ['nap']\nseed = { count = 16, from = 1073741808 }",
+    ],
+)
+def test_two_to_the_thirty_trials_are_counted_in_a_second(grid):
     started = time.perf_counter()
-    made = study('[grid]\nmodel = ["nap"]\nwidth = { from = 4, to = 4096, step = 4 }\nseed = { count = 1048576 }')
+    made = study(f"[[grid]]\nmodel = ['nap']\n{grid}")
     assert len(made) == 2**30
     first = next(made.trials())
-    assert time.perf_counter() - started < 1
     assert first in made
+    assert time.perf_counter() - started < 2, "a second, and as much again for a busy machine"
+
+
+def test_a_long_axis_knows_its_values_without_walking_it():
+    made = study("[grid]\nmodel = ['sum']\nlearning_rate = { from = 0.001, to = 1000, step = 0.001 }")
+    rates = made.grids[0].axes["learning_rate"]
+    assert len(rates) == 1_000_000 and rates[2] == 0.003 and rates[-1] == 1000.0
+    assert 0.003 in rates and 999.999 in rates and 0.0035 not in rates and 1001.0 not in rates
 
 
 @pytest.mark.parametrize(
@@ -163,7 +180,22 @@ def test_set_changes_a_fixed_value_and_can_make_it_an_axis():
     assert {trial.length for trial in study(body, ["length=8"]).trials()} == {8}
     assert len(study(body, ["length=8,16,32"])) == 6
     assert {trial.model for trial in study(body, ["model=mean,none"]).trials()} == {"mean", "none"}
-    assert {trial.task for trial in study(body, ["task=cases"]).trials()} == {"cases"}
+    assert {trial.task for trial in study(body, ["task = cases"]).trials()} == {"cases"}
+    assert {trial.learning_rate for trial in study(body, ["learning_rate=.001"]).trials()} == {0.001}
+    assert {trial.steps_per_epoch for trial in study(body, ["samples_per_epoch=64"]).trials()} == {2}
+
+
+def test_set_replaces_what_says_the_same_in_another_way():
+    body = '[fixed]\nsamples_per_epoch = 640\n[grid]\nmodel = ["sum"]'
+    assert {trial.steps_per_epoch for trial in study(body, ["steps_per_epoch=5"]).trials()} == {5}
+    axis = '[grid]\nmodel = ["sum"]\nsteps_per_epoch = [3, 4]'
+    assert {trial.steps_per_epoch for trial in study(axis, ["samples_per_epoch=64"]).trials()} == {2}
+
+
+def test_set_holds_in_every_block():
+    body = '[[grid]]\nmodel = ["sum"]\nwidth = [8, 16]\n[[grid]]\nmodel = ["max"]\nseed = { count = 2 }'
+    made = study(body, ["width=32"])
+    assert {(trial.model, trial.width) for trial in made.trials()} == {("sum", 32), ("max", 32)}
 
 
 @pytest.mark.parametrize(
@@ -176,6 +208,7 @@ def test_set_changes_a_fixed_value_and_can_make_it_an_axis():
         ("width=9", "do not divide"),
         ("learning_rate=fast", "valid number"),
         ("width=8,8", "8 twice"),
+        ("length=1e400", "length"),
     ],
 )
 def test_a_wrong_set_is_refused(text, says):
@@ -206,6 +239,22 @@ def test_an_unknown_study_has_near_matches():
         Study.load("missing.toml")
 
 
+def test_the_figure_knows_a_shared_trial_by_every_name_it_has():
+    made = study(
+        "[[grid]]\nmodel = ['mte']\nseed = { count = 2 }\n"
+        "[[grid]]\nmodel = ['bert']\nnorm_placement = ['post', 'branch']\nmix_norm = ['layer']\n"
+        "mix_activation = ['gelu']\nhidden_norm = [true]\nclip_norm = [0]\nschedule = ['linear']\n"
+        "seed = { count = 2 }"
+    )
+    labels = [(point["model"], point["norm_placement"]) for point, _ in made.points()]
+    assert sorted(set(labels)) == [("bert", "branch"), ("bert", "post"), ("mte", "branch")]
+    assert len(labels) == 6 and len(made) == len(list(made.trials())) == 4
+
+
+def test_a_task_without_cases_has_no_samples_per_case():
+    assert len(study("[grid]\nmodel = ['sum']\nsamples_per_case = [10, 20]")) == 1
+
+
 def test_unions_of_boxes_are_counted_as_by_expanding_them():
     boxes = [
         {"a": [1, 2, 3], "b": range(4), "c": ["x"]},
@@ -215,3 +264,5 @@ def test_unions_of_boxes_are_counted_as_by_expanding_them():
     everything = {point for box in boxes for point in itertools.product(*box.values())}
     assert union_size(boxes) == len(everything)
     assert union_size(boxes[:1]) == 12 and union_size([]) == 0
+    ranges = [{"a": range(2, 9), "b": [1]}, {"a": range(5, 20), "b": [1, 2]}, {"a": range(30, 31), "b": [2]}]
+    assert union_size(ranges) == len({p for box in ranges for p in itertools.product(*box.values())})

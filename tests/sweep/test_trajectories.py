@@ -29,6 +29,12 @@ chaotic: after ten to twenty steps nobody can be followed more closely than such
 NOISE_FACTOR = 3.0
 """How many times as far from our float64 as the farthest copy so far the reference's float32 may be."""
 
+CHAOS = 1e-2
+"""Of the loss: where copies of one run are farther apart than this, there is no trajectory left to follow."""
+
+CALM_STEPS = 6
+"""Fewest steps before that; of the 24 files, 17 are calm to the end."""
+
 pytestmark = pytest.mark.skipif(not FILES, reason="the reference trajectories are not beside the checkout")
 
 
@@ -71,6 +77,23 @@ def test_the_papers_own_steps_are_followed(file):
     pack, arrays = pack_of(file, "fp64", 1)
     losses = losses_along(pack, arrays)
     off = np.abs(losses[:, 0] - arrays["losses"])
+    if file.stem.startswith("mode__"):
+        assert (off <= tolerance).all(), "where training is not chaotic, every step is within the stated tolerance"
+        return
     copies = losses_along(*pack_of(file, "fp32", COPIES))
     noise = np.maximum.accumulate(np.abs(copies - losses).max(axis=1))
-    assert (off <= tolerance + NOISE_FACTOR * noise).all()
+    calm = noise < CHAOS
+    assert calm.sum() >= CALM_STEPS, "there is something to follow"
+    assert (off <= tolerance + NOISE_FACTOR * noise)[calm].all()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_papers_trained_weights_give_its_scores_at_the_evaluation_length(file):
+    pack, arrays = pack_of(file, "fp64", 1)
+    for name, p in pack.p.items():
+        with torch.no_grad():
+            p.copy_(torch.from_numpy(arrays[f"final/{name}"]).double().reshape(p.shape))
+    scores = pack.network(pack.p, torch.from_numpy(arrays["eval_tokens"]).long()[None])[0]
+    expected = torch.from_numpy(arrays["eval_logits"]).double()
+    assert scores.shape == expected.shape
+    assert (scores - expected).abs().max() < 1e-4

@@ -4,11 +4,12 @@ import random
 
 import pytest
 
+import sweep.trial
 from models import MODELS
 from results.schema import VALUES
 from sweep.errors import UsageError
 from sweep.study import Study
-from sweep.trial import DEFAULTS, FIELDS, IDENTITY_VERSION, Trial, as_row, identity
+from sweep.trial import FIELDS, IDENTITY_VERSION, Trial, as_row, identity
 
 BASE = dict(task="cases", model="nap", learning_rate=0.00243)
 
@@ -37,20 +38,11 @@ def test_what_is_written_otherwise_is_the_same_trial(one, other):
     assert from_toml(one)[0].id == from_toml(other)[0].id
 
 
-@pytest.mark.parametrize("name", DEFAULTS)
+@pytest.mark.parametrize("name", FIELDS)
 def test_every_value_is_part_of_the_identity(name):
-    other = {
-        "norm_placement": "post",
-        "mix_norm": "none",
-        "mix_activation": "none",
-        "feed_forward": "matched",
-        "optimizer": "other",
-        "schedule": "warmup_linear",
-        "precision": "fp64",
-        "hidden_norm": False,
-    }
-    changed = other.get(name, 8 if isinstance(DEFAULTS[name], int) else 0.5)
-    assert identity({**trial().as_dict(), name: changed}) != trial().id
+    value = trial().as_dict()[name]
+    other = {bool: not value, str: "something else"}.get(type(value), 7)
+    assert identity({**trial().as_dict(), name: other}) != trial().id
 
 
 def test_an_id_is_a_function_of_values_not_of_their_order_or_of_the_process():
@@ -67,17 +59,25 @@ def test_released_ids_never_change():
     assert Trial.from_values(dict(task="mode", model="sum")).id == GOLDEN["sum"]
 
 
-def test_a_value_at_its_default_is_left_out_so_a_new_field_changes_no_old_id():
-    assert identity({**trial().as_dict(), "a_later_field": None}) == trial().id
+def test_a_value_at_its_default_is_left_out_so_a_new_field_changes_no_old_id(monkeypatch):
+    monkeypatch.setitem(sweep.trial._CANONICAL_DEFAULTS, "a_later_field", "as before")
+    assert identity({**trial().as_dict(), "a_later_field": "as before"}) == trial().id
+    assert identity({**trial().as_dict(), "a_later_field": "otherwise"}) != trial().id
 
 
-def test_true_is_not_1():
-    assert identity({"hidden_norm": True}) != identity({"hidden_norm": 1}) or DEFAULTS["hidden_norm"] is True
+def test_true_is_not_1_but_1_is_one():
+    assert trial(learning_rate=1).id == trial(learning_rate=1.0).id
     assert identity({"a": True}) != identity({"a": 1})
     with pytest.raises(UsageError, match="seed = true"):
         from_toml("seed = [true]")
     with pytest.raises(UsageError, match="hidden_norm = 1"):
         from_toml("hidden_norm = [1]")
+
+
+def test_a_row_of_an_older_store_has_the_default_of_what_came_later():
+    for model in ("nap", "sum"):
+        original = Trial.from_values(dict(task="mode", model=model))
+        assert Trial.from_row({**as_row(original), "precision": None, "weight_decay": None}) == original
 
 
 def test_identity_is_by_parts_so_bert_with_mtes_parts_is_mte():

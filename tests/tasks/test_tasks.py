@@ -122,7 +122,12 @@ def test_a_stream_is_the_same_every_time_and_another_for_every_seed_purpose_and_
             (1, "train", 0),
             (0, "eval", 0),
             (0, "train", 1),
-            *((2**power - back, purpose, 0) for power in (53, 63) for back in (0, 1, 2) for purpose in ("train", "eval")),
+            *(
+                (2**power - back, purpose, 0)
+                for power in (53, 63)
+                for back in (0, 1, 2)
+                for purpose in ("train", "eval")
+            ),
         ]
     }
     assert len(set(draws.values())) == len(draws)
