@@ -74,15 +74,16 @@ class NetworkSpec:
         Matrix products and the mixer's own only; norms and activations are not counted, and the last layer counts only
         the tokens that are read.
         """
+        reads = self.reads(length)
+        products = (self.depth - 1) * self._layer_products(length, length) + self._layer_products(reads, length)
+        return 2 * (products + reads * self.width * self.outputs)
+
+    def _layer_products(self, queries: int, length: int) -> float:
+        """Multiply-adds of a layer of which `queries` tokens are read."""
         d = self.width
-        products = 0.0
-        for layer in range(self.depth):
-            queries = self.reads(length) if layer == self.depth - 1 else length
-            if self.has_heads:
-                products += (2 * length + 2 * queries) * d * d
-            products += MIXERS[self.mixer].products(queries, length, d, self.heads)
-            products += 2 * queries * d * self.hidden_width
-        return 2 * (products + self.reads(length) * d * self.outputs)
+        projections = (2 * length + 2 * queries) * d * d if self.has_heads else 0
+        mixing = MIXERS[self.mixer].products(queries, length, d, self.heads)
+        return projections + mixing + 2 * queries * d * self.hidden_width
 
     def train_flops(self, sequences: float) -> float:
         """Operations of training on `sequences` of the training length: a backward pass counts as two forward ones."""

@@ -9,6 +9,9 @@ import numpy as np
 
 from results.tables import Value, format_value, is_number
 
+MOST_DECADES = 20
+"""Ticks of a logarithmic axis, at powers of ten; a longer one has none between them."""
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -62,13 +65,15 @@ def lay_out(values: Sequence[Value]) -> Axis:
     if len(decades) < 2 or (few and all(value == int(value) for value in values)):
         ticks = tuple((position, format_value(value)) for position, value in zip(positions, values, strict=True))
         return Axis("log", values, positions, edges, ticks)
-    minor = [decade + math.log10(digit) for decade in range(decades[0] - 1, decades[-1] + 1) for digit in range(2, 10)]
+    between = range(2, 10) if len(decades) <= MOST_DECADES else ()
+    minor = [decade + math.log10(digit) for decade in range(decades[0] - 1, decades[-1] + 1) for digit in between]
+    every = -(-len(decades) // MOST_DECADES)
     return Axis(
         "log",
         values,
         positions,
         edges,
-        ticks=tuple((float(decade), _power_of_ten(decade)) for decade in decades),
+        ticks=tuple((float(decade), _power_of_ten(decade)) for decade in decades[::every]),
         minor_ticks=tuple(position for position in minor if edges[0] <= position <= edges[-1]),
     )
 

@@ -84,6 +84,8 @@ def read_shard(path: Path, schema: pa.Schema, columns: Sequence[str]) -> pa.Tabl
             large = file.metadata.num_rows > 100_000
             table = file.read(columns=present, use_threads=large) if present else schema.empty_table()
     except FileNotFoundError as error:
+        if path.is_symlink():
+            raise BadShard("a link to nothing") from error
         raise Vanished(str(path)) from error
     except (pa.ArrowException, OSError) as error:
         raise BadShard((str(error) or type(error).__name__).splitlines()[0].rstrip(".")) from error

@@ -10,6 +10,7 @@ Shards never change once written. There is no lock and no index: the files are t
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -80,6 +81,8 @@ class Store:
             self.save("curves", stem, [curve_rows])
             self.save("trials", stem, [rows])
         except OSError as error:
+            with suppress(OSError):  # curves without trials are nobody's, and a full disk needs their room
+                self.delete("curves", stem)
             raise StoreError(f"cannot write to the store {self.path}: {error.strerror or error}") from error
 
     def outcomes(self) -> dict[str, Outcome]:
@@ -193,8 +196,9 @@ class Store:
         for stem in self._stable_listing():
             try:
                 table = self.read("trials", stem, columns)
+                _check_readable(table)
             except BadShard as error:
-                problems.append(f"{self._file('trials', stem)}: {error}. Its trials count as missing.")
+                problems.append(f"{self._file('trials', stem)}: {error}. It is skipped; what only it held runs again.")
                 continue
             if (trouble := self._trouble_with_curves(stem)) is None:
                 stems.append(stem)
@@ -291,6 +295,13 @@ def winning_rows(tables: Sequence[pa.Table]) -> list[np.ndarray]:
 
 def _is_shard(name: str) -> bool:
     return name.endswith(".parquet") and not name.startswith(".")
+
+
+def _check_readable(table: pa.Table) -> None:
+    """Raises BadShard where a row has no id, or a status that there is not."""
+    known = pc.all(pc.is_in(table["status"], pa.array(STATUSES)), min_count=0).as_py()
+    if table["id"].null_count or not known:
+        raise BadShard("a row without an id, or with an unknown status")
 
 
 def _check_rows(trials: pa.Table, curves: pa.Table) -> None:

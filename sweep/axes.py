@@ -3,12 +3,18 @@
 In decimal, so that 0.3^5 is the very number that 0.00243 is, and both make one trial.
 """
 
+import re
 from collections.abc import Callable, Sequence
-from decimal import Context, Decimal, localcontext
+from decimal import Context, Decimal, InvalidOperation, localcontext
 from typing import Any
 
 from sweep.errors import UsageError, shown
 from sweep.values import checked
+
+MOST_VALUES = 2**40
+MOST_EXPONENT = 5_000
+MOST_DIGITS = 400
+"""Decimal digits before or after the point; a 64-bit number has at most 324."""
 
 FORMS = "a list, { base, from, to }, { count } or { from, to, step }"
 
@@ -65,6 +71,7 @@ def _from_table(name: str, form: dict[str, Any], where: str) -> Sequence[Any]:
             raise UsageError(f"{where}: {key} = {shown(value)} should be a finite number")
     if keys in ({"count"}, {"count", "from"}):
         count, start = _integer(form, "count", where), _integer(form, "from", where, 0)
+        _check_length(count, where)
         checked(name, start, where)
         checked(name, start + max(count - 1, 0), where)
         return range(start, start + count)
@@ -73,6 +80,9 @@ def _from_table(name: str, form: dict[str, Any], where: str) -> Sequence[Any]:
         base = Decimal(form["base"])
         if base <= 0:
             raise UsageError(f"{where}: base = {shown(base)} should be positive")
+        for key, exponent in (("from", start), ("to", stop)):
+            if abs(exponent) > MOST_EXPONENT:
+                raise UsageError(f"{where}: {key} = {shown(exponent)}: an exponent is at most {MOST_EXPONENT}")
         direction = 1 if stop >= start else -1
         return [checked(name, power(base, exponent), where) for exponent in range(start, stop + direction, direction)]
     if keys == {"from", "to", "step"}:
@@ -80,11 +90,36 @@ def _from_table(name: str, form: dict[str, Any], where: str) -> Sequence[Any]:
         if step == 0:
             raise UsageError(f"{where}: step = 0 never gets from {shown(low)} to {shown(high)}")
         count = int((high - low) / step) + 1 if (high - low) / step >= 0 else 0
-        if count:
-            checked(name, low + (count - 1) * step, where)
-            checked(name, low, where)
-        return Steps(low, step, count, lambda value: checked(name, value, where))
+        _check_length(count, where)
+        steps = Steps(low, step, count, lambda value: checked(name, value, where))
+        ends = [steps[index] for index in (0, 1, -2, -1)] if count > 1 else list(steps)
+        if count > 1 and (ends[0] == ends[1] or ends[2] == ends[3]):
+            raise UsageError(f"{where}: step = {shown(step)} is too small: two neighbours are the same number")
+        return steps
     raise UsageError(f"{where} = {{ {', '.join(sorted(keys))} }}: an axis is {FORMS}")
+
+
+def _check_length(count: int, where: str) -> None:
+    if count > MOST_VALUES:
+        raise UsageError(f"{where} has {shown(count)} values: an axis has at most {MOST_VALUES:,}")
+
+
+def decimal(text: str) -> Decimal:
+    """A number as written.
+
+    Raises:
+        InvalidOperation: `text` is no number.
+        UsageError: a number that no 64-bit number is near to.
+    """
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        if re.fullmatch(r"[-+.0-9_eE]+", text) and any(map(str.isdigit, text)):
+            raise UsageError(f"{shown(text)}: too large or too small for a number") from None
+        raise
+    if number.is_finite() and number and abs(number.adjusted()) > MOST_DIGITS:
+        raise UsageError(f"{shown(text)}: too large or too small for a number")
+    return number
 
 
 def _integer(form: dict[str, Any], key: str, where: str, default: int = 0) -> int:

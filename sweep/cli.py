@@ -1,16 +1,24 @@
 """The `sweep` command. One short function a command; what they do is elsewhere."""
 
+import io
 import json
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from results import StoreError
 from sweep.errors import INFRASTRUCTURE, INTERRUPTED, OK, SOME_FAILED, USAGE, InfrastructureError, UsageError
+
+USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
+"""What typer raises for a wrong command line; it has its own copy of click and does not name this class."""
+
+NO_ARGUMENTS: Any = tuple(
+    each for each in USAGE_ERROR.__subclasses__()[0].__subclasses__() if "NoArgs" in each.__name__
+)
 
 app = typer.Typer(
     help="Sweeps over thousands of small sequence models: run what is missing, nothing twice, and look at heatmaps.",
@@ -23,21 +31,34 @@ app = typer.Typer(
 StudyArgument = Annotated[
     str, typer.Argument(help="A study that ships (see `sweep list`), or the path of a .toml file.")
 ]
-StoreOption = Annotated[Path, typer.Option("--store", help="Folder of results.", envvar="SWEEP_STORE")]
+
+
+StoreOption = Annotated[str, typer.Option("--store", help="Folder of results.", envvar="SWEEP_STORE")]
 SetOption = Annotated[
     list[str],
     typer.Option("--set", help="Replace a value or an axis: width=8,16 or seed={count=2}. May be given several times."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object, for machines.")]
-MaxTrialsOption = Annotated[int, typer.Option(help="Larger studies are counted but not expanded.", min=1)]
-WidthOption = Annotated[int | None, typer.Option(help="Trials that train together; by default from the shape.", min=1)]
+MaxTrialsOption = Annotated[int, typer.Option(help="Larger studies are counted, not run.", min=1, max=10_000_000)]
+WidthOption = Annotated[
+    int | None, typer.Option(help="At most so many trials in a pack; by default from the shape.", min=1)
+]
 RetryOption = Annotated[bool, typer.Option("--retry-failed", help="Also run again what failed or ran out of memory.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
 ThreadsOption = Annotated[int | None, typer.Option(help="Processor threads; by default all there are.", min=1)]
 
-STORE = Path("store")
+STORE = "store"
 MOST_TRIALS = 100_000
 """As `sweep.plan.MOST_TRIALS`, which would load pyarrow for `--help`; a test holds them equal."""
+
+
+def store_path(text: str) -> Path:
+    """The folder that --store names. Raises UsageError."""
+    if not text:
+        raise UsageError("--store is empty: name a folder")
+    if "://" in text:
+        raise UsageError(f"--store {text}: a store is a folder; buckets cannot be used yet")
+    return Path(text).expanduser()
 
 
 @app.command("list")
@@ -66,12 +87,12 @@ def plan(
 
     made = make_plan(
         Study.load(study, sets),
-        Store(store),
+        Store(store_path(store)),
         retry_failed=retry_failed,
         max_trials=max_trials,
         pack_width=pack_width,
     )
-    print(json.dumps(made.as_json())) if as_json else show_plan(made, store)
+    print(json.dumps(made.as_json())) if as_json else show_plan(made, store_path(store))
 
 
 @app.command()
@@ -88,9 +109,9 @@ def status(
     from sweep.show import show_status
     from sweep.study import Study
 
-    loaded, opened = Study.load(study, sets), Store(store)
+    loaded, opened = Study.load(study, sets), Store(store_path(store))
     counts = status_counts(loaded, opened, max_trials)
-    numbers = status_json(loaded, len(loaded), counts, opened.problems)
+    numbers = status_json(loaded, loaded.size, counts, opened.problems)
     print(json.dumps(numbers)) if as_json else show_status(numbers, opened)
 
 
@@ -118,19 +139,21 @@ def run(
     from sweep.study import Study
     from sweep.work import available_threads, train_pack
 
-    loaded, opened = Study.load(study, sets), Store(store)
+    loaded, opened = Study.load(study, sets), Store(store_path(store))
     made = make_plan(loaded, opened, retry_failed=retry_failed, max_trials=max_trials, pack_width=pack_width)
     check_size(made, max_trials)
     if not made.to_run:
-        show_nothing_to_run(made, store)
+        show_nothing_to_run(made, opened.path)
         raise typer.Exit(SOME_FAILED if made.failed else OK)
     opened.check_writable()
     on = chosen_device(device)
+    if threads is not None and threads > available_threads():
+        raise UsageError(f"--threads {threads}: this process may use {available_threads()}")
     threads = threads or available_threads()
-    show_start(made, store, on, threads)
+    show_start(made, opened.path, on, threads)
     limits = Limits(1 if fail_fast else max_failures)
     outcome = run_plan(made, opened, InlineExecutor(train_pack), device=on, threads=threads, limits=limits)
-    show_outcome(made, outcome, store, command_line())
+    show_outcome(made, outcome, opened.path, command_line())
     if outcome.stopped == "interrupted":
         raise typer.Exit(INTERRUPTED)
     if outcome.failed:
@@ -150,7 +173,9 @@ def report(
     from sweep.study import Study
 
     loaded = Study.load(study, sets)
-    print(write_study_report(loaded, Store(store), out or Path("reports") / loaded.name, command_line()))
+    if out is not None and not str(out).strip("."):
+        raise UsageError("--out: name a folder for the report")
+    print(write_study_report(loaded, Store(store_path(store)), out or Path("reports") / loaded.name, command_line()))
 
 
 @app.command()
@@ -177,25 +202,43 @@ def command_line() -> str:
 def main() -> None:
     """The entry point: runs a command and turns what a person can mend into one line and an exit code."""
     signal.signal(signal.SIGINT, _exit_interrupted)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no × shows ? and goes on
     try:
-        app(prog_name="sweep")
+        code = app(prog_name="sweep", standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code or OK)
     except (UsageError, StoreError) as error:
         fail(error, USAGE)
+    except USAGE_ERROR as error:
+        if isinstance(error, NO_ARGUMENTS):
+            print(error.format_message())
+            sys.exit(USAGE)
+        fail(error.format_message(), USAGE)
     except InfrastructureError as error:
         fail(error, INFRASTRUCTURE)
     except BrokenPipeError:  # somebody reads no further: `sweep list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _discard_output()
+        sys.exit(OK)
+    except OSError as error:
+        _discard_output()
+        fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""), INFRASTRUCTURE)
+
+
+def _discard_output() -> None:
+    """Lets Python's exit flush what nobody can take."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _exit_interrupted(*_: object) -> NoReturn:
-    """Outside of a run there is nothing to save: the first Ctrl-C ends the command, and a second cannot hurt its
-    end."""
+    """Outside of a run there is nothing to save: the first Ctrl-C ends the command, a second cannot hurt its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    print("sweep: interrupted", file=sys.stderr)
     sys.exit(INTERRUPTED)
 
 
-def fail(error: Exception, code: int) -> NoReturn:
+def fail(error: Exception | str, code: int) -> NoReturn:
     """Says what is wrong in one line and ends the command."""
     print(f"sweep: {error}", file=sys.stderr)
     sys.exit(code)

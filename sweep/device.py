@@ -11,8 +11,8 @@ def chosen_device(name: str) -> str:
     Raises:
         UsageError: no such device, or none on this machine.
     """
-    kind = name.partition(":")[0]
-    if kind not in KINDS:
+    kind, colon, index = name.partition(":")
+    if kind not in KINDS or (colon and kind != "cuda"):
         raise UsageError(f"--device {name}: must be one of {', '.join(KINDS)} (or cuda:1 for the second GPU)")
     if kind == "cpu":
         return name
@@ -23,7 +23,6 @@ def chosen_device(name: str) -> str:
         return next((device for device, there in available.items() if there), "cpu")
     if not available[kind]:
         raise UsageError(f"--device {name}: this machine has none that torch can use; --device cpu works everywhere")
-    index = name.partition(":")[2]
-    if index and (not index.isdigit() or int(index) >= torch.cuda.device_count()):
+    if colon and (not index.isdigit() or int(index) >= torch.cuda.device_count()):
         raise UsageError(f"--device {name}: there are {torch.cuda.device_count()} GPUs, cuda:0 the first")
     return name

@@ -85,7 +85,7 @@ def make_plan(
     Raises:
         StoreError: the store is of a newer version, or no store.
     """
-    trials = len(study)
+    trials = study.size
     if trials > max_trials:
         counts, others = _counts_by_value(study, store)
         unknown = Estimate(None, f"none: more than --max-trials {max_trials:,} to expand")
@@ -132,7 +132,7 @@ def derived(trials: Iterable[Trial]) -> dict[str, list[str]]:
 
 def status_counts(study: Study, store: Store, max_trials: int = MOST_TRIALS) -> dict[str, int]:
     """How many of a study's trials have which status."""
-    if len(study) > max_trials:
+    if study.size > max_trials:
         return _counts_by_value(study, store)[0]
     outcomes = store.outcomes()
     return dict(Counter(outcomes[trial.id].status for trial in study.trials() if trial.id in outcomes))

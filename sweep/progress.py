@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -112,7 +113,8 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Prints a line of its own."""
-        self.console.print(text, markup=False)
+        with suppress(OSError):  # a run goes on when nobody reads it any more
+            self.console.print(text, markup=False)
 
     def _rendered(self) -> Table:
         filled = round(self.tally.cost_share * BAR_CELLS)

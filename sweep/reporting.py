@@ -1,6 +1,7 @@
 """From a study and a store to a report."""
 
 import platform
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from results.store import Store
 from sweep.errors import UsageError
 from sweep.plan import MOST_TRIALS, check_identity
 from sweep.run import versions
+from sweep.show import show_problems
 from sweep.study import Study
 from sweep.trial import Trial
 from tasks import TASKS
@@ -21,13 +23,16 @@ def write_study_report(study: Study, store: Store, out: Path, command: str) -> P
         UsageError: the study is too large to draw.
         StoreError: the store cannot be read, or holds other values under an id than the id stands for.
     """
-    if len(study) > MOST_TRIALS:
-        raise UsageError(f"{study.name} has {len(study):,} trials, too many to draw: narrow it with --set")
+    if study.size > MOST_TRIALS:
+        raise UsageError(f"{study.name} has {study.size:,} trials, too many to draw: narrow it with --set")
     trials, points = {}, []
     for point, trial in study.points():
         trials[trial.id] = trial
         points.append({"id": trial.id, **point})
     rows = {row["id"]: row for row in store.trials().to_pylist() if row["id"] in trials}
+    show_problems(store.problems)
+    if not rows:
+        print(f"warning: {store.path} has no trial of {study.name} yet: sweep run {study.given}", file=sys.stderr)
     check_identity(iter(rows.values()), trials)
     made = versions()
     facts = {

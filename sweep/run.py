@@ -141,7 +141,7 @@ def run(
         session.submit(pack)
     with progress:
         try:
-            with _interrupts(Stopper(session.stop_for_interrupt)):
+            with _interrupts(Stopper(session.stop_for_interrupt)), _interrupts(_stop_now, signal.SIGTERM):
                 for event in executor.events():
                     session.take(event)
         except KeyboardInterrupt:
@@ -263,13 +263,18 @@ def git_commit(folder: Path) -> str | None:
 
 
 @contextmanager
-def _interrupts(handler: Any) -> Iterator[None]:
-    """Ctrl-C goes to `handler`, where this thread may say so."""
+def _interrupts(handler: Any, number: int = signal.SIGINT) -> Iterator[None]:
+    """A signal (Ctrl-C) goes to `handler`, where this thread may say so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, handler)
+    before = signal.signal(number, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
+
+
+def _stop_now(*_: object) -> None:
+    """SIGTERM, by which clusters end a job: no time to finish a pack, but enough to save what is finished."""
+    raise KeyboardInterrupt

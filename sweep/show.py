@@ -1,5 +1,6 @@
 """What the commands print. Plain text: it reads the same on a terminal, in a log and in a pipe."""
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ SHOWN_DERIVED = 4
 def show_list() -> None:
     """Studies, tasks and models, a line each."""
     print("studies")
-    _columns((name, f"{len(study):,} trials", study.title) for name, study in _studies())
+    _columns((name, f"{study.size:,} trials", study.title) for name, study in _studies())
     print("\ntasks")
     _columns((name, _task_summary(name)) for name in TASK_NAMES)
     print("\nmodels")
@@ -54,27 +55,29 @@ def show_plan(plan: Plan, store: Path) -> None:
         print(f"  {line}")
     if len(blocks) > 1 or study.points_count != plan.trials:
         print(f"  together {plan.trials:,} different trials (of {study.points_count:,} points)")
-    print(f"in {store}")
+    print(f"in {store}{'' if store.exists() else ' (not there yet)'}")
     print(f"  {_counts(plan.counts, plan.missing)}")
     if plan.others:
-        print(f"  and {plan.others:,} {'trial' if plan.others == 1 else 'trials'} of other studies")
+        print(f"  and {counted(plan.others, 'trial')} of other studies")
     show_problems(plan.problems)
     if plan.to_run is None or plan.packs is None:
-        print(f"to run: not expanded ({plan.estimate.basis})")
+        print("to run: not expanded, the study is larger than --max-trials")
         return
-    print(f"to run: {len(plan.to_run):,} trials")
+    print(f"to run: {counted(len(plan.to_run), 'trial')}")
+    if plan.failed and not any(trial.id in plan.attempts for trial in plan.to_run):
+        print(f"  --retry-failed runs the {plan.failed:,} failed again")
     if not plan.to_run:
         return
     sizes = [len(pack) for pack in plan.packs]
     span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
-    print(f"  {len(sizes):,} {plural('pack', len(sizes))} of {span} trials")
+    print(f"  {counted(len(sizes), 'pack')} of {span} {plural('trial', max(sizes))}")
     for name, lines in derived(plan.to_run).items():
         more = f" … and {len(lines) - SHOWN_DERIVED} more" if len(lines) > SHOWN_DERIVED else ""
         print(f"  {name}: " + "; ".join(lines[:SHOWN_DERIVED]) + more)
     if plan.estimate.seconds is None:
-        print(f"  cost: unknown; basis {plan.estimate.basis}")
+        print(f"  cost: unknown; basis: {plan.estimate.basis}")
     else:
-        print(f"  cost: about {duration(plan.estimate.seconds)} of one worker; basis: {plan.estimate.basis}")
+        print(f"  cost: {duration(plan.estimate.seconds)} of one worker, about; basis: {plan.estimate.basis}")
 
 
 def _counts(counts: dict[str, int], missing: int) -> str:
@@ -85,7 +88,9 @@ def _counts(counts: dict[str, int], missing: int) -> str:
 
 def show_status(numbers: dict[str, Any], store: Store) -> None:
     """How far a study is."""
-    print(f"{numbers['study']}: {numbers['trials']:,} trials in {store.path}: {_counts(numbers, numbers['missing'])}")
+    absent = "" if store.path.exists() else " (not there yet)"
+    counts = _counts(numbers, numbers["missing"])
+    print(f"{numbers['study']}: {counted(numbers['trials'], 'trial')} in {store.path}{absent}: {counts}")
     show_problems(store.problems)
 
 
@@ -95,8 +100,22 @@ def show_problems(problems: Iterable[str]) -> None:
         print(f"warning: {problem}", file=sys.stderr)
 
 
+def say(text: str) -> None:
+    """Prints a line, for a command that must go on when nobody reads it any more."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and what it counts: "1 trial", "2,400 trials"."""
+    return f"{count:,} {plural(noun, count)}"
+
+
 def show_nothing_to_run(plan: Plan, store: Path) -> None:
     """Running twice is running once, and says so."""
+    show_problems(plan.problems)
     print(f"nothing to run: all {plan.trials:,} trials of {plan.study.name} are in {store} ({_counts(plan.counts, 0)})")
     if plan.failed:
         print(f"{plan.failed:,} of them failed; --retry-failed runs those again")
@@ -107,35 +126,35 @@ def show_start(plan: Plan, store: Path, device: str, threads: int) -> None:
     assert plan.to_run is not None and plan.packs is not None
     show_problems(plan.problems)
     done = plan.trials - len(plan.to_run)
-    already = f" ({done:,} are done)" if done else ""
-    where = f"{device}, {threads} {plural('thread', threads)}" if device == "cpu" else device
-    print(
-        f"{plan.study.name}: running {len(plan.to_run):,} trials{already} in {len(plan.packs):,} "
-        f"{plural('pack', len(plan.packs))} on {where}, into {store}",
-        flush=True,
-    )
+    already = f" ({done:,} are there)" if done else ""
+    where = f"{device}, {counted(threads, 'thread')}" if device == "cpu" else device
+    trials, packs = counted(len(plan.to_run), "trial"), counted(len(plan.packs), "pack")
+    say(f"{plan.study.name}: running {trials}{already} in {packs} on {where}, into {store}")
 
 
 def show_outcome(plan: Plan, outcome: Outcome, store: Path, command: str) -> None:
     """How a run ended, and what to do next."""
-    took = duration(outcome.seconds)
-    parts = [f"{outcome.done:,} trials in {took}"]
-    parts += [f"{outcome.diverged:,} diverged"] if outcome.diverged else []
-    parts += [f"{outcome.failed:,} failed"] if outcome.failed else []
-    print(f"{plan.study.name}: " + ", ".join(parts))
+    assert plan.to_run is not None
+    kinds = {
+        "ok": outcome.done - outcome.diverged - outcome.failed,
+        "diverged": outcome.diverged,
+        "failed": outcome.failed,
+    }
+    told = [f"{counted(outcome.done, 'trial')} in {duration(outcome.seconds)}"]
+    told += [f"{count:,} {kind}" for kind, count in kinds.items() if count]
+    say(f"{plan.study.name}: " + ", ".join(told))
     for error, count in sorted(outcome.errors.items(), key=lambda item: -item[1]):
         print(f"  {count:,} × {error}", file=sys.stderr)
-    assert plan.to_run is not None
-    left = len(plan.to_run) - outcome.done
+    left = counted(len(plan.to_run) - outcome.done, "trial")
     if outcome.stopped == "failures":
-        print(f"stopped after {outcome.failed:,} failed; {left:,} trials were not run", file=sys.stderr)
+        print(f"stopped after {outcome.failed:,} failed; {left} not run", file=sys.stderr)
     if outcome.stopped == "interrupted":
-        print(f"interrupted; {left:,} trials are left. To go on: {command}", file=sys.stderr)
+        print(f"interrupted; {left} left. To go on: {command}", file=sys.stderr)
     elif outcome.failed:
-        print("failed trials are kept apart; --retry-failed runs them again", file=sys.stderr)
+        print("tracebacks are in the report; --retry-failed runs the failed ones again", file=sys.stderr)
     if outcome.stopped is None:
         where = f" --store {store}" if store != Path("store") else ""
-        print(f"to look at it: sweep report {plan.study.given}{where}")
+        say(f"to look at it: sweep report {plan.study.given}{where}")
 
 
 def show_bench(measured: Sequence[dict[str, Any]]) -> None:

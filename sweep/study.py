@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import InvalidOperation
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sweep.axes import axis
+from sweep.axes import axis, decimal
 from sweep.boxes import Box, union_size
-from sweep.errors import UsageError, unknown
+from sweep.errors import UsageError, shown, unknown
 from sweep.trial import DEFAULTS, FIELDS, PARTS, Trial
 from sweep.values import COUPLINGS, STEP_VALUES, check_name, checked
 
@@ -63,7 +63,9 @@ class Grid:
 
     axes: Mapping[str, Sequence[Any]]
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """How many points there are."""
         return prod(map(len, self.axes.values()))
 
     def points(self) -> Iterator[dict[str, Any]]:
@@ -118,25 +120,34 @@ class Study:
         given = str(name_or_path)
         shipped = STUDIES / f"{given}.toml"
         if given in study_names():
-            return cls(given, shipped.read_text(), sets)
+            return cls(given, shipped.read_text(encoding="utf-8"), sets)
         path = Path(given)
-        if path.suffix == ".toml" or path.is_file():
-            try:
-                return cls(path.stem, path.read_text(), sets, given)
-            except OSError as error:
-                raise UsageError(f"cannot read study {given}: {error.strerror}") from None
-            except UnicodeDecodeError:
-                raise UsageError(f"cannot read study {given}: it is not UTF-8 text") from None
+        try:
+            if path.is_dir():
+                raise UsageError(f"cannot read study {given}: it is a folder")
+            if path.is_file():
+                return cls(path.stem, path.read_text(encoding="utf-8-sig"), sets, given)
+        except OSError as error:
+            raise UsageError(f"cannot read study {shown(given)}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise UsageError(f"cannot read study {given}: it is not UTF-8 text") from None
+        if path.suffix == ".toml":
+            raise UsageError(f"cannot read study {given}: no such file")
         raise UsageError(f"{unknown('study', given, study_names())} (or give the path of a .toml file)")
 
-    def __len__(self) -> int:
+    @cached_property
+    def size(self) -> int:
         """How many different trials there are; exact, and computed without expanding the axes that never collide."""
         return sum(union_size(boxes) for boxes in self._boxes.values())
+
+    def __len__(self) -> int:
+        """`size`, where it is one that Python's `len` can say (below 2^63)."""
+        return self.size
 
     @property
     def points_count(self) -> int:
         """How many points the blocks' products have, those included that make one trial."""
-        return sum(map(len, self.grids))
+        return sum(grid.size for grid in self.grids)
 
     def points(self) -> Iterator[tuple[dict[str, Any], Trial]]:
         """Every point of the grid, lazily: the values of the axes, and the trial that they make.
@@ -161,7 +172,7 @@ class Study:
 
     def trials(self) -> Iterator[Trial]:
         """Every trial once, lazily."""
-        if self.points_count == len(self):
+        if self.points_count == self.size:
             yield from (trial for _, trial in self.points())
             return
         seen: set[str] = set()
@@ -202,6 +213,10 @@ class Study:
         for key, name in (("x", figure.x), ("y", figure.y)):
             if name is not None and name not in self.axis_names:
                 raise UsageError(f"{self.name}: figure.{key}: {unknown('axis', name, self.axis_names)}")
+            if name in ("model", "seed"):
+                raise UsageError(
+                    f"{self.name}: figure.{key} = {name}: there is a heatmap a model, and a cell has all seeds"
+                )
         if figure.x is not None and figure.x == figure.y:
             raise UsageError(f"{self.name}: figure.x and figure.y are both {figure.x}: give two different axes")
         free = [name for name in self.swept if name not in ("model", "mixer", "seed", figure.x, figure.y)]
@@ -261,11 +276,17 @@ def _product(axes: list[Sequence[Any]]) -> Iterator[tuple]:
 
 def _parsed(name: str, text: str) -> StudyFile:
     try:
-        return StudyFile.model_validate(tomllib.loads(text, parse_float=Decimal))
+        return StudyFile.model_validate(tomllib.loads(text, parse_float=decimal))
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{name}: {_toml_problem(text, str(error))}") from None
+    except RecursionError:
+        raise UsageError(f"{name}: not valid TOML: brackets nested too deeply") from None
     except ValidationError as error:
         raise UsageError(f"{name}: {_first_problem(error)}") from None
+    except ValueError:  # Python reads no whole number of more than 4,300 digits
+        raise UsageError(f"{name}: a number with too many digits") from None
 
 
 def _toml_problem(text: str, message: str) -> str:
@@ -304,13 +325,17 @@ def _with_sets(
     in another way (samples_per_epoch for steps_per_epoch) goes.
     """
     fixed = dict(fixed)
+    names: set[str] = set()
     for text in sets:
         name, equals, said = text.partition("=")
         name = name.strip()
-        if not equals or not said.strip():
+        if not equals or not name or not said.strip():
             raise UsageError(f"--set {text}: write NAME=VALUE, NAME=VALUE,VALUE or NAME={{count=3}}")
         check_name(name, "--set")
-        value = _set_value(said)
+        if name in names:
+            raise UsageError(f"--set {text}: {name} is set twice")
+        names.add(name)
+        value = _set_value(text, said)
         replaced = (name, *(rival for rival in STEP_VALUES if name in STEP_VALUES))
         in_grid = isinstance(value, list | dict) or any(name in block for block in blocks)
         for holder in (fixed, *blocks):
@@ -326,13 +351,17 @@ def _with_sets(
     return fixed, blocks
 
 
-def _set_value(text: str) -> Any:
+def _set_value(given: str, text: str) -> Any:
     """What --set gives: a TOML value, several separated by commas, or a bare word."""
     with suppress(InvalidOperation):  # first, since .001 is no number in TOML
-        return Decimal(text.strip())
+        return decimal(text.strip())
     for candidate in (text, f"[{text}]"):
-        with suppress(tomllib.TOMLDecodeError):
+        with suppress(tomllib.TOMLDecodeError, RecursionError):
             if candidate == text or "," in text:
-                return tomllib.loads(f"value = {candidate}", parse_float=Decimal)["value"]
+                table = tomllib.loads(f"value = {candidate}", parse_float=decimal)
+                if set(table) == {"value"}:
+                    return table["value"]
     words = [word.strip() for word in text.split(",")]
-    return [_set_value(word) for word in words] if len(words) > 1 else words[0]
+    if not all(words):
+        raise UsageError(f"--set {given}: an empty value between commas")
+    return [_set_value(given, word) for word in words] if len(words) > 1 else words[0]

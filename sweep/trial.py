@@ -177,6 +177,11 @@ class Trial:
             judged += cases * self.network.forward_flops(length)
         return self.train_flops + self.epochs * judged
 
+    def _sources(self, derived: str) -> str:
+        if derived == "steps":
+            return f"epochs = {self.epochs:,} and steps_per_epoch = {self.steps_per_epoch:,}"
+        return f"length = {self.length:,}"
+
     def _check(self) -> None:
         task = TASKS[self.task]
         try:
@@ -200,7 +205,13 @@ class Trial:
             )
         if self.steps_per_epoch < 1:
             raise UsageError(f"batch_size = {self.batch_size}: more than the samples of an epoch, so it has no step")
+        for name, value in (("steps", self.steps), ("evaluation length", self.eval_length)):
+            if value > MOST:
+                raise UsageError(f"{name} = {value:,}: at most {MOST:,} (from {self._sources(name)})")
 
+
+MOST = 2**31 - 1
+"""Largest whole number that a store keeps."""
 
 FIELDS = tuple(each.name for each in fields(Trial) if each.init)
 """Names of a trial's values."""
@@ -239,11 +250,11 @@ def identity(values: Mapping[str, Any]) -> str:
 def _model_parts(values: Mapping[str, Any]) -> dict[str, Any]:
     name = values.get("model")
     if name is not None and name not in MODELS:
-        raise UsageError(f"model = {shown(name)}: {unknown('model', name, MODELS)}")
+        raise UsageError(f"{unknown('model', name, MODELS)}")
     if name is None and "mixer" not in values:
         raise UsageError(f"no model: say model = NAME ({', '.join(MODELS)}) or mixer = NAME ({', '.join(MIXERS)})")
     if values.get("mixer", "softmax") not in MIXERS:
-        raise UsageError(f"mixer = {shown(values['mixer'])}: {unknown('mixer', values['mixer'], MIXERS)}")
+        raise UsageError(f"{unknown('mixer', values['mixer'], MIXERS)}")
     return MODELS[name] if name is not None else {}
 
 
@@ -252,7 +263,7 @@ def _task_parts(values: Mapping[str, Any]) -> dict[str, Any]:
     if name is None:
         raise UsageError(f"no task: say task = NAME; there are {', '.join(TASK_NAMES)}")
     if name not in TASK_NAMES:
-        raise UsageError(f"task = {shown(name)}: {unknown('task', name, TASK_NAMES)}")
+        raise UsageError(f"{unknown('task', name, TASK_NAMES)}")
     task = TASKS[TASK_NAMES[name]["task"]]
     return {
         "readout": task.readouts[0],

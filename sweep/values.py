@@ -62,6 +62,15 @@ COUPLINGS = ("samples_per_epoch", "samples_per_class")
 STEP_VALUES = ("steps_per_epoch", *COUPLINGS)
 """Values of which a study may say one."""
 
+WORDS = {
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "string_type": "must be text in quotes",
+}
+
 _INTEGERS = {name for name, field in Values.model_fields.items() if field.annotation is int}
 _FLOATS = {name for name, field in Values.model_fields.items() if field.annotation is float}
 _ADAPTERS: dict[str, TypeAdapter] = {}
@@ -98,6 +107,12 @@ def checked(name: str, value: Any, where: str) -> Any:
 def _expectation(name: str, error: ValidationError) -> str:
     allowed = get_args(Values.model_fields[name].annotation)
     if allowed:
-        return f"must be one of {', '.join(map(str, allowed))}"
-    message = error.errors()[0]["msg"]
-    return message[0].lower() + message[1:].replace("Input ", "")
+        return f"must be {'one of ' * (len(allowed) > 1)}{', '.join(map(str, allowed))}"
+    problem = error.errors()[0]
+    if problem["type"] in WORDS:
+        return WORDS[problem["type"]]
+    return (
+        problem["msg"]
+        .replace("Input should be greater than or equal to", "must be at least")
+        .replace("Input should be", "must be")
+    )

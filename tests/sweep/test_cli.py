@@ -106,6 +106,7 @@ def test_json_for_machines(folder, sweep):
     _, out, _ = sweep("status", "tiny.toml", "--json")
     assert json.loads(out) == {
         "study": "tiny", "trials": 8, "ok": 4, "diverged": 0, "failed": 0, "oom": 0, "missing": 4,
+        "problems": [],
     }  # fmt: skip
     _, out, _ = sweep("plan", "tiny.toml", "--json")
     assert json.loads(out)["estimate_seconds"] > 0

@@ -322,10 +322,10 @@ def test_a_compaction_that_fails_costs_nothing(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("results.compaction.compact", full)
+    monkeypatch.setattr("results.store.compact", full)
     monkeypatch.setattr("sweep.run.UNSAVED_SECONDS", 0.0)
     store = Store(tmp_path)
     outcome, _ = run_it(store, study(), instant, pack_width=1)
     assert outcome.done == 12 == len(store.outcomes())
-    with pytest.raises(StoreError, match="cannot compact .*: No space left on device"):
+    with pytest.raises(StoreError, match=r"cannot compact .*: No space left on device"):
         store.compact()
