@@ -133,17 +133,17 @@ def newer_store(folder: Path) -> None:
     ("arguments", "says"),
     [
         (["plan", "quikstart"], "did you mean quickstart"),
-        (["run", "absent.toml"], "cannot read study absent.toml: No such file or directory"),
+        (["run", "absent.toml"], "cannot read study absent.toml: no such file"),
         (["run", "tiny.toml", "--set", "widht=8"], "did you mean width"),
         (["run", "tiny.toml", "--set", "model=nop"], "did you mean"),
         (["run", "tiny.toml", "--set", "task=mod"], "did you mean mode"),
-        (["run", "tiny.toml", "--set", "learning_rate=fast"], "valid number"),
+        (["run", "tiny.toml", "--set", "learning_rate=fast"], "must be a number"),
         (["run", "tiny.toml", "--set", "width=[]"], "width is empty"),
         (["run", "tiny.toml", "--set", "width=9"], "4 heads do not divide it"),
         (["run", "tiny.toml", "--set", "task=cases", "--set", "vocabulary=50"], "no token 64"),
         (["run", "tiny.toml", "--set", "length=1"], "at least 2 tokens"),
         (["run", "broken.toml"], "line 2"),
-        (["run", "axis.toml"], "figure.x: unknown axis 'depth'"),
+        (["run", "axis.toml"], 'figure.x: unknown axis "depth"'),
         (["run", "twice.toml"], "line 4: width is set twice"),
         (["run", "tiny.toml", "--store", "tiny.toml"], "tiny.toml is not a folder"),
         (["run", "tiny.toml", "--store", "tiny.toml/store"], "the store tiny.toml/store is not a folder"),
@@ -181,7 +181,7 @@ def test_a_failing_trial_is_an_exit_code_of_1_and_said(folder, sweep, monkeypatc
     code, out, _ = sweep("status", "tiny.toml")
     assert code == 0 and "8 failed" in out
     code, out, error = sweep("run", "tiny.toml", "--retry-failed", "--fail-fast")
-    assert code == 1 and "stopped after 1 failed; 7 trials were not run" in error
+    assert code == 1 and "stopped after 1 failed; 7 trials not run" in error
     monkeypatch.undo()
     code, out, _ = sweep("run", str(folder / "tiny.toml"), "--retry-failed", "--store", str(folder / "store"))
     assert code == 0 and "8 trials" in out
@@ -239,7 +239,7 @@ def test_the_second_interrupt_stops_now_and_keeps_what_was_finished(folder):
     started = time.monotonic()
     output, _ = running.communicate(timeout=60)
     assert running.returncode == 130 and time.monotonic() - started < 10
-    assert "32 trials are left" in output
+    assert "32 trials left" in output
     assert len(Store(folder / "store").outcomes()) == before == 4
 
 
