@@ -1,24 +1,19 @@
 """A study: a TOML file that names a task, fixed values and a grid, and expands lazily into trials."""
 
 import itertools
-import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from decimal import InvalidOperation
 from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from sweep.axes import axis, decimal
+from sweep.axes import axis
 from sweep.boxes import Box, union_size
 from sweep.errors import UsageError, shown, unknown
-from sweep.trial import DEFAULTS, FIELDS, PARTS, Trial
-from sweep.values import COUPLINGS, STEP_VALUES, check_name, checked
+from sweep.study_file import Figure, parsed, with_sets
+from sweep.trial import FIELDS, PARTS, Trial
+from sweep.values import COUPLINGS, check_name, checked
 
 STUDIES = Path(__file__).parent / "studies"
 
@@ -33,28 +28,6 @@ STRUCTURE = (*NAMING, *COUPLED, "length", "case_bias", "width")
 
 MOST_CHECKED = 5_000
 """Combinations of structure that are checked when a study is loaded; the rest are when they are expanded."""
-
-
-class Figure(BaseModel):
-    """What a report draws: the axes of its heatmaps."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    x: str | None = None
-    y: str | None = None
-
-
-class StudyFile(BaseModel):
-    """The form of a study's TOML file."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    title: str
-    description: str = ""
-    task: str | None = None
-    fixed: dict[str, Any] = Field(default_factory=dict)
-    grid: dict[str, Any] | list[dict[str, Any]]
-    figure: Figure = Field(default_factory=Figure)
 
 
 @dataclass(frozen=True)
@@ -91,10 +64,10 @@ class Study:
 
     def __init__(self, name: str, text: str, sets: Sequence[str] = (), given: str | None = None):
         self.name, self.text, self.sets, self.given = name, text, tuple(sets), given or name
-        file = _parsed(name, text)
+        file = parsed(name, text)
         self.title, self.description = file.title, file.description
         blocks = file.grid if isinstance(file.grid, list) else [file.grid]
-        fixed, blocks = _with_sets(file.fixed, [dict(block) for block in blocks], sets)
+        fixed, blocks = with_sets(file.fixed, [dict(block) for block in blocks], sets)
         if file.task is not None and "task" not in fixed and not any("task" in block for block in blocks):
             fixed["task"] = file.task
         elif file.task is not None and not any(text.partition("=")[0].strip() == "task" for text in sets):
@@ -272,96 +245,3 @@ def _product(axes: list[Sequence[Any]]) -> Iterator[tuple]:
     for head in axes[0]:
         for tail in _product(axes[1:]):
             yield (head, *tail)
-
-
-def _parsed(name: str, text: str) -> StudyFile:
-    try:
-        return StudyFile.model_validate(tomllib.loads(text, parse_float=decimal))
-    except UsageError as error:
-        raise UsageError(f"{name}: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{name}: {_toml_problem(text, str(error))}") from None
-    except RecursionError:
-        raise UsageError(f"{name}: not valid TOML: brackets nested too deeply") from None
-    except ValidationError as error:
-        raise UsageError(f"{name}: {_first_problem(error)}") from None
-    except ValueError:  # Python reads no whole number of more than 4,300 digits
-        raise UsageError(f"{name}: a number with too many digits") from None
-
-
-def _toml_problem(text: str, message: str) -> str:
-    """A syntax error with its line; a key that is there twice, by name."""
-    found = re.search(r"line (\d+)", message)
-    line = int(found[1]) if found else max(len(text.rstrip().splitlines()), 1)
-    if not message.startswith("Cannot overwrite"):
-        return f"not valid TOML: {message.replace('(at end of document)', f'(at the end, after line {line})')}"
-    key = text.splitlines()[line - 1].partition("=")[0].strip(" []")
-    return f"not valid TOML: line {line}: {key} is set twice"
-
-
-def _first_problem(error: ValidationError) -> str:
-    """The first of pydantic's errors, said as one would to a colleague."""
-    problem = error.errors()[0]
-    path = [str(part) for part in problem["loc"]]
-    if problem["type"] == "extra_forbidden":
-        known = Figure.model_fields if path[:-1] == ["figure"] else StudyFile.model_fields
-        message = unknown("key", path[-1], known)
-        if path[-1] in DEFAULTS and len(path) == 1:
-            message += f"; values like {path[-1]} stand in [fixed] or [grid]"
-        return message
-    if problem["type"] == "missing":
-        return f"{path[0]} is missing: a study has a title, a task and a [grid]"
-    if path[0] == "grid":
-        return "grid should be a table of axes, [grid], or several, [[grid]]"
-    return f"{'.'.join(path)}: {problem['msg'][0].lower()}{problem['msg'][1:].replace('Input ', '')}"
-
-
-def _with_sets(
-    fixed: Mapping[str, Any], blocks: list[dict[str, Any]], sets: Sequence[str]
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Fixed values and blocks after --set.
-
-    A value that is an axis somewhere, or becomes one, is that axis in every block; else it is fixed. What says the same
-    in another way (samples_per_epoch for steps_per_epoch) goes.
-    """
-    fixed = dict(fixed)
-    names: set[str] = set()
-    for text in sets:
-        name, equals, said = text.partition("=")
-        name = name.strip()
-        if not equals or not name or not said.strip():
-            raise UsageError(f"--set {text}: write NAME=VALUE, NAME=VALUE,VALUE or NAME={{count=3}}")
-        check_name(name, "--set")
-        if name in names:
-            raise UsageError(f"--set {text}: {name} is set twice")
-        names.add(name)
-        value = _set_value(text, said)
-        replaced = (name, *(rival for rival in STEP_VALUES if name in STEP_VALUES))
-        in_grid = isinstance(value, list | dict) or any(name in block for block in blocks)
-        for holder in (fixed, *blocks):
-            for key in replaced:
-                if key != name or not in_grid:
-                    holder.pop(key, None)
-        if in_grid:
-            fixed.pop(name, None)
-            for block in blocks:
-                block[name] = value
-        else:
-            fixed[name] = value
-    return fixed, blocks
-
-
-def _set_value(given: str, text: str) -> Any:
-    """What --set gives: a TOML value, several separated by commas, or a bare word."""
-    with suppress(InvalidOperation):  # first, since .001 is no number in TOML
-        return decimal(text.strip())
-    for candidate in (text, f"[{text}]"):
-        with suppress(tomllib.TOMLDecodeError, RecursionError):
-            if candidate == text or "," in text:
-                table = tomllib.loads(f"value = {candidate}", parse_float=decimal)
-                if set(table) == {"value"}:
-                    return table["value"]
-    words = [word.strip() for word in text.split(",")]
-    if not all(words):
-        raise UsageError(f"--set {given}: an empty value between commas")
-    return [_set_value(given, word) for word in words] if len(words) > 1 else words[0]
