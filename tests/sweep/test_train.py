@@ -43,7 +43,7 @@ def test_a_pack_follows_plain_models_trained_one_at_a_time(task, model):
     tokens, labels = data.part(0, 120)
     for m, trial in enumerate(pack_trials):
         shape = (20, 6, *labels.shape[2:])
-        plain = plain_losses(trial, model, tokens[m].view(20, 6, -1), labels[m].view(shape))
+        plain = plain_losses(trial, tokens[m].view(20, 6, -1), labels[m].view(shape))
         worst = (torch.stack(packed)[:, m] - torch.tensor(plain, dtype=torch.float64)).abs().max()
         assert worst < 1e-9, f"model {m} is {worst} off"
 
