@@ -32,7 +32,7 @@ fidelity: env  ## our runs beside the paper's published ones: half an hour of tw
 	$(BIN)/python tests/benchmarks/fidelity.py
 
 bench: env  ## what this machine can do and what training reaches of it
-	$(BIN)/sweep bench
+	$(BIN)/sweep bench --threads 1
 
 bench-overhead: env  ## what a trial costs beside its training
 	$(BIN)/python tests/benchmarks/overhead.py

@@ -1,68 +1,145 @@
-"""What this machine reaches in training, and the calibration that `sweep plan` estimates with."""
+"""What this machine can do, what training reaches of it, and the calibration that `sweep plan` estimates with."""
 
 import json
 import statistics
 import time
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
+from torch.nn import functional
+
+from models.plain import PlainModel
 from results.files import save_text
+from sweep.data import stacked, train_batch
+from sweep.errors import InfrastructureError
 from sweep.estimate import Rate, calibration_path
 from sweep.packs import pack_width
+from sweep.train import Pack
 from sweep.trial import Trial
 
 SHAPES = [
-    (task, width, model)
-    for task, models in (("mode", ("nap", "mte", "sum", "max")), ("cases", ("nap", "mte", "sum", "max")))
+    {"task": task, "width": width, "model": model}
+    for task in ("cases", "mode")
     for width in (16, 32, 128)
-    for model in models
+    for model in ("nap", "mte", "bert", "sum", "max")
 ]
-STEPS, WARM_UP = 5, 2
+ROUNDS, WARM_UP = 5, 1
 
 
-def bench(device: str, threads: int) -> list[dict[str, Any]]:
-    """Measures a training step of some shapes of the paper.
+@dataclass(frozen=True)
+class Ceilings:
+    """What one worker's threads can do: the best of some rounds.
 
-    Returns:
-        One dict a shape: task, model, width, pack_width, seconds_per_step (a model's, median), flops_per_second.
+    Attributes:
+        matrix_flops: float32 operations a second in products of 1024×1024 matrices.
+        copy_bytes: bytes a second, read and written, of copying 128 MB.
     """
-    import torch
 
-    torch.set_num_threads(threads)
-    torch.set_flush_denormal(True)
-    return [_measured(task, model, width, device) for task, width, model in SHAPES]
+    matrix_flops: float
+    copy_bytes: float
 
 
-def _measured(task: str, model: str, width: int, device: str) -> dict[str, Any]:
-    import torch
+@dataclass(frozen=True)
+class Reached:
+    """A training step of one shape.
 
-    from sweep.data import stacked, train_batch
-    from sweep.train import Pack
+    Attributes:
+        pack_width: models in the pack.
+        seconds: a model's share of a pack's step, median.
+        plain_seconds: of the same step by one plain PyTorch model, median, measured in turn with the pack's.
+        flops: operations of a model's step, matrix products only.
+    """
 
-    values = dict(task=task, model=model, width=width, epochs=1, steps_per_epoch=STEPS + WARM_UP)
+    task: str
+    model: str
+    width: int
+    pack_width: int
+    seconds: float
+    plain_seconds: float
+    flops: float
+
+    @property
+    def speedup(self) -> float:
+        """How many times as fast as the plain loop."""
+        return self.plain_seconds / self.seconds
+
+    @property
+    def flops_per_second(self) -> float:
+        """Operations a second."""
+        return self.flops / self.seconds
+
+
+def ceilings(device: str) -> Ceilings:
+    """Measures the device's ceilings with the threads that are set."""
+    n, elements = 1024, 2**24
+    a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)
+    source, target = torch.randn(elements, device=device), torch.empty(elements, device=device)
+    multiply = min(_seconds(lambda: torch.mm(a, b), device) for _ in range(10))
+    copy = min(_seconds(lambda: target.copy_(source), device) for _ in range(10))
+    return Ceilings(2 * n**3 / multiply, 2 * 4 * elements / copy)
+
+
+def reached(shape: dict[str, Any], device: str, rounds: int = ROUNDS) -> Reached:
+    """Measures a training step of a shape of the paper, packed and plain in turn."""
+    values = {**shape, "epochs": 1, "steps_per_epoch": rounds + WARM_UP}
     models = pack_width(Trial.from_values(values))
     trials = [Trial.from_values({**values, "seed": seed}) for seed in range(models)]
     pack = Pack(trials, torch.device(device))
     data = stacked(trials, pack.device, lambda trial: train_batch(trial, 0))
-    seconds = []
-    for step in range(STEPS + WARM_UP):
+    plain = _plain_step(trials[0], device)
+    packed_seconds, plain_seconds = [], []
+    for step in range(rounds + WARM_UP):
         tokens, labels = data.part(step * trials[0].batch_size, (step + 1) * trials[0].batch_size)
-        started = time.perf_counter()
-        pack.step(tokens, labels, step)[0].sum().item()
-        seconds.append((time.perf_counter() - started) / models)
-    each = statistics.median(seconds[WARM_UP:])
-    flops = trials[0].train_flops / trials[0].steps
-    sizes = {"task": task, "model": model, "width": width, "pack_width": models}
-    return {**sizes, "seconds_per_step": each, "flops_per_second": flops / each}
+        packed_seconds.append(_seconds(lambda: pack.step(tokens, labels, step), device) / models)  # noqa: B023  called now
+        plain_seconds.append(_seconds(lambda: plain(tokens[0], labels[0]), device))  # noqa: B023
+    return Reached(
+        **shape,
+        pack_width=models,
+        seconds=statistics.median(packed_seconds[WARM_UP:]),
+        plain_seconds=statistics.median(plain_seconds[WARM_UP:]),
+        flops=trials[0].train_flops / trials[0].steps,
+    )
 
 
-def save_calibration(measured: list[dict[str, Any]]) -> None:
-    """Keeps what was measured where `sweep plan` looks for it."""
-    trials = [Trial.from_values({name: entry[name] for name in ("task", "model", "width")}) for entry in measured]
-    rates = [
-        asdict(Rate(trial.mixer, trial.width, trial.length, 1 / entry["flops_per_second"]))
-        for trial, entry in zip(trials, measured)
-    ]
+def _plain_step(trial: Trial, device: str) -> Callable[[torch.Tensor, torch.Tensor], None]:
+    """A training step as one writes it for one model."""
+    net = PlainModel(trial.network).to(device)
+    optimizer = torch.optim.Adam(net.parameters(), lr=trial.learning_rate, eps=1e-7)
+
+    def step(tokens: torch.Tensor, labels: torch.Tensor) -> None:
+        optimizer.zero_grad()
+        functional.cross_entropy(net(tokens).flatten(0, -2), labels.flatten()).backward()
+        if trial.clip_norm:
+            for p in net.parameters():
+                torch.nn.utils.clip_grad_norm_(p, trial.clip_norm)
+        optimizer.step()
+
+    return step
+
+
+def _seconds(call: Callable[[], object], device: str) -> float:
+    started = time.perf_counter()
+    call()
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+    return time.perf_counter() - started
+
+
+def save_calibration(measured: list[Reached]) -> None:
+    """Keeps what was measured where `sweep plan` looks for it.
+
+    Raises:
+        InfrastructureError: it cannot be written.
+    """
+    rates = []
+    for shape in measured:
+        trial = Trial.from_values({"task": shape.task, "model": shape.model, "width": shape.width})
+        rates.append(asdict(Rate(trial.mixer, trial.width, trial.length, shape.seconds / shape.flops)))
     path = calibration_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_text(path, json.dumps({"rates": rates}, indent=1))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_text(path, json.dumps({"rates": rates}, indent=1))
+    except OSError as error:
+        raise InfrastructureError(f"cannot keep the calibration at {path}: {error.strerror or error}") from None

@@ -147,9 +147,7 @@ def run(
         raise typer.Exit(SOME_FAILED if made.failed else OK)
     opened.check_writable()
     on = chosen_device(device)
-    if threads is not None and threads > available_threads():
-        raise UsageError(f"--threads {threads}: this process may use {available_threads()}")
-    threads = threads or available_threads()
+    threads = checked_threads(threads) or available_threads()
     show_start(made, opened.path, on, threads)
     limits = Limits(1 if fail_fast else max_failures)
     outcome = run_plan(made, opened, InlineExecutor(train_pack), device=on, threads=threads, limits=limits)
@@ -181,15 +179,36 @@ def report(
 @app.command()
 def bench(device: DeviceOption = "auto", threads: ThreadsOption = None, as_json: JsonOption = False) -> None:
     """Measure what training reaches on this machine, and keep it for the estimates of `sweep plan`."""
-    from sweep.bench import bench as measure
-    from sweep.bench import save_calibration
     from sweep.device import chosen_device
-    from sweep.show import show_bench
+    from sweep.show import show_bench, show_ceilings
+    from sweep.work import available_threads, set_up_worker
+
+    on = chosen_device(device)
+    set_up_worker(checked_threads(threads) or available_threads())
+    from sweep.bench import SHAPES, ceilings, reached, save_calibration
+
+    most, measured = ceilings(on), []
+    if not as_json:
+        show_ceilings(most, on)
+    for shape in SHAPES:
+        measured.append(reached(shape, on))
+        if not as_json:
+            show_bench(measured[-1], most, first=len(measured) == 1)
+    save_calibration(measured)
+    if as_json:
+        shapes = [{**vars(each), "speedup": each.speedup} for each in measured]
+        print(json.dumps({"device": on, "ceilings": vars(most), "shapes": shapes}))
+    else:
+        print("kept for the estimates of `sweep plan`")
+
+
+def checked_threads(threads: int | None) -> int | None:
+    """--threads, if it is no more than this process may use. Raises UsageError."""
     from sweep.work import available_threads
 
-    measured = measure(chosen_device(device), threads or available_threads())
-    save_calibration(measured)
-    print(json.dumps(measured)) if as_json else show_bench(measured)
+    if threads is not None and threads > available_threads():
+        raise UsageError(f"--threads {threads}: this process may use {available_threads()}")
+    return threads
 
 
 def command_line() -> str:

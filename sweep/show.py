@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from models import MODELS
 from results.store import Store
@@ -14,6 +14,9 @@ from sweep.plan import Plan, derived, plural, product_line
 from sweep.run import Outcome
 from sweep.study import Study, study_names
 from tasks import TASK_NAMES, TASKS
+
+if TYPE_CHECKING:  # they load torch
+    from sweep.bench import Ceilings, Reached
 
 SHOWN_DERIVED = 4
 """Lines of each kind of derived value that a plan shows; --json has all."""
@@ -157,19 +160,31 @@ def show_outcome(plan: Plan, outcome: Outcome, store: Path, command: str) -> Non
         say(f"to look at it: sweep report {plan.study.given}{where}")
 
 
-def show_bench(measured: Sequence[dict[str, Any]]) -> None:
-    """What training reaches, a line a shape."""
-    head = ("task", "model", "width", "pack", "ms a model and step", "GFLOP/s")
-    rows = [
-        (
-            entry["task"],
-            entry["model"],
-            str(entry["width"]),
-            str(entry["pack_width"]),
-            f"{1000 * entry['seconds_per_step']:.1f}",
-            f"{entry['flops_per_second'] / 1e9:.1f}",
-        )
-        for entry in measured
-    ]
-    _columns([head, *rows])
-    print("kept for the estimates of `sweep plan`")
+def show_ceilings(ceilings: "Ceilings", device: str) -> None:
+    """What the device can do."""
+    matrix, copy = ceilings.matrix_flops / 1e9, ceilings.copy_bytes / 1e9
+    print(f"ceilings of {device}: {matrix:,.0f} GFLOP/s in matrix products, {copy:,.1f} GB/s in copying")
+
+
+BENCH_ROW = "{:6} {:5} {:>6} {:>5} {:>18} {:>12} {:>9} {:>9} {:>12}"
+
+
+def show_bench(shape: "Reached", ceilings: "Ceilings", first: bool) -> None:
+    """What training reaches for one shape, a line; before the first, the heads of the columns."""
+    heads = ("task", "model", "width", "pack", "ms a model & step", "plain loop", "speed-up", "GFLOP/s", "of ceiling")
+    if first:
+        print(BENCH_ROW.format(*heads))
+    print(
+        BENCH_ROW.format(
+            shape.task,
+            shape.model,
+            shape.width,
+            shape.pack_width,
+            f"{1000 * shape.seconds:.1f}",
+            f"{1000 * shape.plain_seconds:.1f}",
+            f"{shape.speedup:.1f}×",
+            f"{shape.flops_per_second / 1e9:.1f}",
+            f"{shape.flops_per_second / ceilings.matrix_flops:.0%}",
+        ),
+        flush=True,
+    )

@@ -53,9 +53,7 @@ def train_pack(payload: Payload) -> Iterator[EpochDone | PackDone]:
 
     from sweep.train import train
 
-    if payload.threads:
-        torch.set_num_threads(payload.threads)
-    torch.set_flush_denormal(True)  # losses near zero bring denormals, and those a hundredfold slow step
+    set_up_worker(payload.threads)
     started = time.perf_counter()
     records = []
     for record in train(payload.trials, payload.device):
@@ -79,6 +77,18 @@ def train_pack(payload: Payload) -> Iterator[EpochDone | PackDone]:
             for measurement in measurements
         ]
     yield PackDone(rows, curves)
+
+
+def set_up_worker(threads: int | None) -> None:
+    """Gives this process its threads (None: torch's own choice), and flushes denormals to zero.
+
+    Losses near zero bring denormals, with which a processor's arithmetic is up to a hundred times slower.
+    """
+    import torch
+
+    if threads:
+        torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
 
 
 def provenance(payload: Payload) -> dict[str, Any]:
