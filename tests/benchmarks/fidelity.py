@@ -2,7 +2,7 @@
 
     python tests/benchmarks/fidelity.py [--published FILE] [--store DIR] [--seeds N]
 
-Trains what is missing (half an hour to an hour of two cores the first time, nothing the second), prints every cell
+Trains what is missing (about half an hour of two cores the first time, nothing the second), prints every cell
 beside the published five runs, and ends with 1 unless at least 16 of the 18 means lie within the published range,
 widened by three of its standard deviations or by 0.02, whichever is more.
 """
