@@ -116,26 +116,32 @@ class FusedLayerNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x_MBLD: Tensor, gain_MD: Tensor, bias_MD: Tensor) -> Tensor:
-        m, d = gain_MD.shape
-        x_MND = x_MBLD.contiguous().view(m, -1, d)
-        out_MND = torch.empty_like(x_MND)
-        mean_MN1, scale_MN1 = (x_MND.new_empty(m, x_MND.shape[1], 1) for _ in range(2))
-        for x, gain, bias, out, mean, scale in zip(x_MND, gain_MD, bias_MD, out_MND, mean_MN1, scale_MN1):
-            outs = {"out0": out, "out1": mean, "out2": scale}
-            torch.ops.aten.native_layer_norm.out(x, (d,), gain, bias, NORM_EPSILON, **outs)
+        x_MND = x_MBLD.contiguous().view(len(gain_MD), -1, gain_MD.shape[1])
+        shape = x_MND.shape[2:]
+        normed = [
+            torch.native_layer_norm(x, shape, gain, bias, NORM_EPSILON)
+            for x, gain, bias in zip(x_MND, gain_MD, bias_MD)
+        ]
+        out_MND, mean_MN1, scale_MN1 = (stacked(parts) for parts in zip(*normed))
         ctx.save_for_backward(x_MND, gain_MD, bias_MD, mean_MN1, scale_MN1)
         return out_MND.view(x_MBLD.shape)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x_MND, gain_MD, bias_MD, mean_MN1, scale_MN1 = ctx.saved_tensors
-        g_MND = gradients[0].contiguous().view(x_MND.shape)
-        dx_MND, dgain_MD, dbias_MD = torch.empty_like(x_MND), torch.empty_like(gain_MD), torch.empty_like(bias_MD)
-        for m in range(len(x_MND)):
-            saved = (x_MND[m], x_MND.shape[2:], mean_MN1[m], scale_MN1[m], gain_MD[m], bias_MD[m], (True, True, True))
-            outs = {"out0": dx_MND[m], "out1": dgain_MD[m], "out2": dbias_MD[m]}
-            torch.ops.aten.native_layer_norm_backward.out(g_MND[m], *saved, **outs)
+        g_MND, shape = gradients[0].contiguous().view(x_MND.shape), x_MND.shape[2:]
+        backward = torch.ops.aten.native_layer_norm_backward
+        parts = [
+            backward(g, x, shape, mean, scale, gain, bias, (True, True, True))
+            for g, x, mean, scale, gain, bias in zip(g_MND, x_MND, mean_MN1, scale_MN1, gain_MD, bias_MD)
+        ]
+        dx_MND, dgain_MD, dbias_MD = (stacked(part) for part in zip(*parts))
         return dx_MND.view(gradients[0].shape), dgain_MD, dbias_MD
+
+
+def stacked(tensors: Sequence[Tensor]) -> Tensor:
+    """`torch.stack`, but a single tensor is not copied."""
+    return torch.stack(list(tensors)) if len(tensors) > 1 else tensors[0].unsqueeze(0)
 
 
 def gelu(x: Tensor) -> Tensor:
