@@ -25,6 +25,10 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 STYLES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
 
 
+CONSTANT = "best constant"
+"""Label of the accuracy of the best constant answer."""
+
+
 def robustness_curves(table: Table, *, models: Sequence[str], metric: str, chance: float | None = None) -> Figure:
     """One line a model: its cells from the best to the worst, from results.tables.robustness_curve.
 
@@ -37,7 +41,7 @@ def robustness_curves(table: Table, *, models: Sequence[str], metric: str, chanc
         label = model if n_cells == n_planned else f"{model} ({n_cells} of {n_planned} cells)"
         lines[label] = rows
     with matplotlib.rc_context(STYLE):
-        figure, axes = _figure_for_lines(list(lines), metric_label(metric))
+        figure, axes = _figure_for_lines([*lines, CONSTANT], metric_label(metric))
         for label, rows in lines.items():
             axes.plot(
                 [0.0, *(100 * row["share"] for row in rows)],
@@ -58,7 +62,7 @@ def learning_curves(table: Table, *, models: Sequence[str], metric: str, chance:
     """
     by_model = _by_model(table)
     with matplotlib.rc_context(STYLE):
-        figure, axes = _figure_for_lines(list(by_model), metric_label(metric).partition(" ")[2])
+        figure, axes = _figure_for_lines([*by_model, CONSTANT], metric_label(metric).partition(" ")[2])
         for model, rows in by_model.items():
             epochs, style = [row["epoch"] for row in rows], _line_style(models.index(model))
             lowest, highest = [row["lowest"] for row in rows], [row["highest"] for row in rows]
@@ -99,8 +103,6 @@ def _figure_for_lines(labels: Sequence[str], y_label: str) -> tuple[Figure, Axes
 
 def _finish_lines(axes: Axes, chance: float | None) -> None:
     if chance is not None:
-        axes.axhline(
-            chance, color="#555555", linestyle=(0, (2, 2)), linewidth=0.8, label="best constant answer", zorder=0.9
-        )
+        axes.axhline(chance, color="#555555", linestyle=(0, (2, 2)), linewidth=0.8, label=CONSTANT, zorder=0.9)
     if axes.get_lines():
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), frameon=False, handlelength=3.0)
