@@ -293,3 +293,38 @@ def test_a_flush_costs_the_same_in_a_full_store_and_reading_ids_takes_well_under
     begin = time.perf_counter()
     assert len(store.outcomes()) == 10_000
     assert time.perf_counter() - begin < 1.5
+
+
+def test_a_link_to_nothing_is_a_bad_shard_and_not_a_store_in_motion(tmp_path):
+    store = Store(tmp_path)
+    store.append([{"id": "a", "status": "ok", "attempt": 1}], [])
+    (tmp_path / "trials" / "dangling.parquet").symlink_to("nowhere")
+    assert list(store.outcomes()) == ["a"]
+    assert len(store.problems) == 1 and "dangling.parquet: a link to nothing" in store.problems[0]
+
+
+@pytest.mark.parametrize(
+    "row", [{"id": None, "status": "ok"}, {"id": "b", "status": "finished"}, {"id": "b", "status": None}]
+)
+def test_a_shard_with_a_row_that_cannot_be_is_a_bad_shard(tmp_path, row):
+    store = Store(tmp_path)
+    store.append([{"id": "a", "status": "ok", "attempt": 1}], [])
+    for kind, schema, rows in (("trials", TRIALS, [row]), ("curves", CURVES, [])):
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), tmp_path / kind / "odd.parquet")
+    assert list(store.outcomes()) == ["a"]
+    assert "odd.parquet" in store.problems[0]
+
+
+def test_what_could_not_be_saved_whole_takes_no_room(tmp_path, monkeypatch):
+    store = Store(tmp_path)
+    save = store.save
+
+    def full(kind, stem, tables):
+        if kind == "trials":
+            raise OSError(28, "No space left on device")
+        save(kind, stem, tables)
+
+    monkeypatch.setattr(store, "save", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        store.append([{"id": "a", "status": "ok", "attempt": 1}], [])
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -88,6 +88,21 @@ def test_axes_are_exactly_the_numbers_one_would_write(name, form, values):
         ("[grid\nwidth = [8]", "not valid TOML: .*line 3"),
         ('[grid]\nmodel = ["nap"]\nwidth = [9]', "4 heads do not divide it"),
         ('[grid]\nmodel = ["nap"]\ntask = ["mode"]', "keep one of them"),
+        ("[grid]\nmodel = ['sum']\nseed = { count = 1e99999999999 }", "too large or too small"),
+        ("[grid]\nmodel = ['sum']\nlearning_rate = [1e9999999999999999999]", "too large or too small"),
+        ("[grid]\nmodel = ['sum']\nseed = { count = 9223372036854775808 }", "an axis has at most"),
+        ("[grid]\nmodel = ['sum']\nwidth = { base = 2, from = 1, to = 1_000_000 }", "an exponent is at most"),
+        (
+            "[grid]\nmodel = ['sum']\nlearning_rate = { from = 1, to = 1.0000000000000000001, step = 1e-20 }",
+            "too small",
+        ),
+        ("[grid]\nmodel = ['sum']\nwidth = " + "[" * 3000 + "]" * 3000, "nested too deeply"),
+        ("[grid]\nmodel = ['sum']\nseed = [" + "9" * 5000 + "]", "too many digits"),
+        ("[grid]\nmodel = ['sum']\nlength = [2147483647]", "evaluation length = 4,294,967,294: at most"),
+        ("[fixed]\nsamples_per_class = 2147483647\n[grid]\nmodel = ['sum']", "steps = .*: at most"),
+        ("[grid]\nmodel = ['NAP']", "did you mean nap"),
+        ("[grid]\nmodel = ['sum']\nseed = [0]\n[figure]\nx = 'seed'", "a cell has all seeds"),
+        ("[grid]\nmodel = ['sum']\nwidth = [", "at the end, after line 5"),
     ],
 )
 def test_a_wrong_study_is_refused_with_one_line_that_names_the_place(body, says):
@@ -185,6 +200,23 @@ def test_set_changes_a_fixed_value_and_can_make_it_an_axis():
     assert {trial.steps_per_epoch for trial in study(body, ["samples_per_epoch=64"]).trials()} == {2}
 
 
+def test_set_twice_is_refused():
+    with pytest.raises(UsageError, match="width is set twice"):
+        study('[grid]\nmodel = ["sum"]\nwidth = [8]', ["width=8", "width=16"])
+
+
+def test_a_study_larger_than_python_can_count_has_a_size():
+    axes = "learning_rate = { from = 1e-6, to = 1.048576, step = 1e-6 }\nseed = { count = 33554432 }"
+    made = study(f"[grid]\nmodel = ['sum']\n{axes}\nweight_decay = {{ from = 0, to = 33554431, step = 1 }}")
+    assert made.size == 2**70
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path):
+    file = tmp_path / "windows.toml"
+    file.write_bytes(b"\xef\xbb\xbf" + (HEAD + '[grid]\nmodel = ["sum"]\n').replace("\n", "\r\n").encode())
+    assert len(Study.load(file)) == 1
+
+
 def test_set_replaces_what_says_the_same_in_another_way():
     body = '[fixed]\nsamples_per_epoch = 640\n[grid]\nmodel = ["sum"]'
     assert {trial.steps_per_epoch for trial in study(body, ["steps_per_epoch=5"]).trials()} == {5}
@@ -209,6 +241,9 @@ def test_set_holds_in_every_block():
         ("learning_rate=fast", "must be a number"),
         ("width=8,8", "8 twice"),
         ("length=1e400", "length"),
+        ("seed=0\nevil=1", "whole number"),
+        ("model=sum,,max", "an empty value between commas"),
+        ("=8", "write NAME=VALUE"),
     ],
 )
 def test_a_wrong_set_is_refused(text, says):
