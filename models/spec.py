@@ -10,6 +10,10 @@ MIX_NORMS = ("layer", "inverse_sqrt_length", "none")
 ACTIVATIONS = ("gelu", "none")
 POSITIONS = ("learned", "none")
 
+PASS_COST = 70
+"""FLOPs of a matrix product in the time that norms, activations and residuals take for an element; measured on a CPU,
+where they are most of the time of narrow models."""
+
 
 @dataclass(frozen=True)
 class NetworkSpec:
@@ -84,6 +88,12 @@ class NetworkSpec:
         projections = (2 * length + 2 * queries) * d * d if self.has_heads else 0
         mixing = MIXERS[self.mixer].products(queries, length, d, self.heads)
         return projections + mixing + 2 * queries * d * self.hidden_width
+
+    def forward_cost(self, length: int) -> float:
+        """What the time of a sequence's forward pass goes with: its FLOPs, and what passes over memory cost beside
+        them."""
+        tokens = (self.depth - 1) * length + self.reads(length)
+        return self.forward_flops(length) + PASS_COST * tokens * (10 * self.width + 6 * self.hidden_width)
 
     def train_flops(self, sequences: float) -> float:
         """Operations of training on `sequences` of the training length: a backward pass counts as two forward ones."""

@@ -136,7 +136,8 @@ def save_calibration(measured: list[Reached]) -> None:
     rates = []
     for shape in measured:
         trial = Trial.from_values({"task": shape.task, "model": shape.model, "width": shape.width})
-        rates.append(asdict(Rate(trial.mixer, trial.width, trial.length, shape.seconds / shape.flops)))
+        per_step = trial.training_cost / trial.steps
+        rates.append(asdict(Rate(trial.mixer, trial.width, trial.length, shape.seconds / per_step)))
     path = calibration_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -170,12 +170,17 @@ class Trial:
 
     @property
     def cost(self) -> float:
-        """Operations of training and evaluation together: what a trial's time goes with."""
-        judged = self.eval_samples * self.network.forward_flops(self.eval_length)
+        """What a trial's time goes with: `training_cost` and the like of its evaluations."""
+        network = self.network
+        judged = self.eval_samples * network.forward_cost(self.eval_length)
         for length in {self.length, self.eval_length}:
-            cases = len(TASKS[self.task].cases) * (self.samples_per_case or 0)
-            judged += cases * self.network.forward_flops(length)
-        return self.train_flops + self.epochs * judged
+            judged += len(TASKS[self.task].cases) * (self.samples_per_case or 0) * network.forward_cost(length)
+        return self.training_cost + self.epochs * judged
+
+    @property
+    def training_cost(self) -> float:
+        """What the time of a trial's steps goes with: a backward pass counts as two forward ones."""
+        return 3 * self.network.forward_cost(self.length) * self.steps * self.batch_size
 
     def _sources(self, derived: str) -> str:
         if derived == "steps":

@@ -162,6 +162,12 @@ def test_flops_count_the_matrix_products_of_a_step():
     assert trial.train_flops == 3 * per_token * 16 * 32
 
 
+def test_a_narrow_models_time_is_mostly_not_in_its_matrix_products():
+    narrow, wide = (Trial.from_values(dict(task="cases", model="sum", width=width)).network for width in (8, 1024))
+    assert narrow.forward_cost(128) > 3 * narrow.forward_flops(128)
+    assert wide.forward_cost(128) < 1.3 * wide.forward_flops(128)
+
+
 def test_a_model_read_at_one_token_costs_less():
     costs = [Trial.from_values(dict(task=task, model="nap")).train_flops for task in ("cases", "cases_first")]
     assert costs[1] < 0.75 * costs[0]

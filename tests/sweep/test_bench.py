@@ -28,7 +28,7 @@ def test_a_calibration_is_the_basis_of_an_estimate(tmp_path):
     estimate = make_plan(study, Store(tmp_path / "store")).estimate
     assert estimate.basis.startswith("this machine's calibration")
     (trial,) = study.trials()
-    assert estimate.seconds == pytest.approx(3200 * nap.seconds * trial.cost / trial.train_flops), (
+    assert estimate.seconds == pytest.approx(3200 * nap.seconds * trial.cost / trial.training_cost), (
         "evaluation costs too"
     )
 

@@ -253,7 +253,7 @@ def test_a_plan_of_a_study_too_large_to_expand_still_counts_what_is_done(tmp_pat
 def test_packs_are_of_one_shape_and_longest_first():
     packs = packs_of(study("width=8,16", "seed={count=40}").trials())
     assert all(len({trial.shape for trial in pack}) == 1 for pack in packs)
-    costs = [len(pack) * pack[0].train_flops for pack in packs]
+    costs = [len(pack) * pack[0].cost for pack in packs]
     assert costs == sorted(costs, reverse=True)
     assert max(map(len, packs)) <= MOST_IN_A_PACK
     assert sum(map(len, packs)) == 320
