@@ -16,10 +16,6 @@ from sweep.errors import INFRASTRUCTURE, INTERRUPTED, OK, SOME_FAILED, USAGE, In
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 """What typer raises for a wrong command line; it has its own copy of click and does not name this class."""
 
-NO_ARGUMENTS: Any = tuple(
-    each for each in USAGE_ERROR.__subclasses__()[0].__subclasses__() if "NoArgs" in each.__name__
-)
-
 app = typer.Typer(
     help="Sweeps over thousands of small sequence models: run what is missing, nothing twice, and look at heatmaps.",
     no_args_is_help=True,
@@ -231,7 +227,7 @@ def main() -> None:
     except (UsageError, StoreError) as error:
         fail(error, USAGE)
     except USAGE_ERROR as error:
-        if isinstance(error, NO_ARGUMENTS):
+        if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
             print(error.format_message())
             sys.exit(USAGE)
         fail(error.format_message(), USAGE)
