@@ -78,7 +78,7 @@ def plan(
     """Show what a study has, what is done, and what running the rest would cost. Writes nothing."""
     from results.store import Store
     from sweep.plan import make_plan
-    from sweep.show import show_plan
+    from sweep.show import say, show_plan
     from sweep.study import Study
 
     made = make_plan(
@@ -88,7 +88,7 @@ def plan(
         max_trials=max_trials,
         pack_width=pack_width,
     )
-    print(json.dumps(made.as_json())) if as_json else show_plan(made, store_path(store))
+    say(json.dumps(made.as_json())) if as_json else show_plan(made, store_path(store))
 
 
 @app.command()
@@ -102,13 +102,13 @@ def status(
     """Show how far a study is, from the store alone."""
     from results.store import Store
     from sweep.plan import status_counts, status_json
-    from sweep.show import show_status
+    from sweep.show import say, show_status
     from sweep.study import Study
 
     loaded, opened = Study.load(study, sets), Store(store_path(store))
     counts = status_counts(loaded, opened, max_trials)
     numbers = status_json(loaded, loaded.size, counts, opened.problems)
-    print(json.dumps(numbers)) if as_json else show_status(numbers, opened)
+    say(json.dumps(numbers)) if as_json else show_status(numbers, opened)
 
 
 @app.command()
@@ -164,19 +164,20 @@ def report(
     """Write one self-contained HTML page of a study's results, its figures and its tables."""
     from results.store import Store
     from sweep.reporting import write_study_report
+    from sweep.show import say
     from sweep.study import Study
 
     loaded = Study.load(study, sets)
     if out is not None and not str(out).strip("."):
         raise UsageError("--out: name a folder for the report")
-    print(write_study_report(loaded, Store(store_path(store)), out or Path("reports") / loaded.name, command_line()))
+    say(str(write_study_report(loaded, Store(store_path(store)), out or Path("reports") / loaded.name, command_line())))
 
 
 @app.command()
 def bench(device: DeviceOption = "auto", threads: ThreadsOption = None, as_json: JsonOption = False) -> None:
     """Measure what training reaches on this machine, and keep it for the estimates of `sweep plan`."""
     from sweep.device import chosen_device
-    from sweep.show import show_bench, show_ceilings
+    from sweep.show import say, show_bench, show_ceilings
     from sweep.work import available_threads, set_up_worker
 
     on = chosen_device(device)
@@ -193,9 +194,9 @@ def bench(device: DeviceOption = "auto", threads: ThreadsOption = None, as_json:
     save_calibration(measured)
     if as_json:
         shapes = [{**vars(each), "speedup": each.speedup} for each in measured]
-        print(json.dumps({"device": on, "ceilings": vars(most), "shapes": shapes}))
+        say(json.dumps({"device": on, "ceilings": vars(most), "shapes": shapes}))
     else:
-        print("kept for the estimates of `sweep plan`")
+        say("kept for the estimates of `sweep plan`")
 
 
 def checked_threads(threads: int | None) -> int | None:
@@ -233,9 +234,6 @@ def main() -> None:
         fail(error.format_message(), USAGE)
     except InfrastructureError as error:
         fail(error, INFRASTRUCTURE)
-    except BrokenPipeError:  # somebody reads no further: `sweep list | head`
-        _discard_output()
-        sys.exit(OK)
     except OSError as error:
         _discard_output()
         fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""), INFRASTRUCTURE)

@@ -143,7 +143,7 @@ def _rows_of(store: Store, trials: Mapping[str, Trial]) -> Iterator[dict[str, An
     if not trials:
         return iter(())
     rows = store.trials(["id", *FIELDS])
-    return iter(rows.filter(pc.is_in(rows["id"], pa.array(trials))).to_pylist())
+    return iter(rows.filter(pc.is_in(rows["id"], pa.array(list(trials)))).to_pylist())
 
 
 def _finished(store: Store) -> Iterator[tuple[Trial, float]]:

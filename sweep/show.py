@@ -22,13 +22,22 @@ SHOWN_DERIVED = 4
 """Lines of each kind of derived value that a plan shows; --json has all."""
 
 
+def say(text: str) -> None:
+    """Prints a line. When nobody reads any more, what follows goes nowhere: `sweep list | head` is no failure, and a
+    run goes on."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def show_list() -> None:
     """Studies, tasks and models, a line each."""
-    print("studies")
+    say("studies")
     _columns((name, f"{study.size:,} trials", study.title) for name, study in _studies())
-    print("\ntasks")
+    say("\ntasks")
     _columns((name, _task_summary(name)) for name in TASK_NAMES)
-    print("\nmodels")
+    say("\nmodels")
     _columns((name, ", ".join(f"{part} {shown(value)}" for part, value in MODELS[name].items())) for name in MODELS)
 
 
@@ -46,41 +55,41 @@ def _columns(rows: Iterable[Sequence[str]]) -> None:
     rows = [list(row) for row in rows]
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(len(rows[0]) if rows else 0)]
     for row in rows:
-        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        say("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def show_plan(plan: Plan, store: Path) -> None:
     """The counts, the packs, what follows from what, and the cost."""
     study = plan.study
-    print(f"{study.name}: {study.title}")
+    say(f"{study.name}: {study.title}")
     blocks = product_line(study)
     for line in blocks:
-        print(f"  {line}")
+        say(f"  {line}")
     if len(blocks) > 1 or study.points_count != plan.trials:
-        print(f"  together {plan.trials:,} different trials (of {study.points_count:,} points)")
-    print(f"in {store}{'' if store.exists() else ' (not there yet)'}")
-    print(f"  {_counts(plan.counts, plan.missing)}")
+        say(f"  together {plan.trials:,} different trials (of {study.points_count:,} points)")
+    say(f"in {store}{'' if store.exists() else ' (not there yet)'}")
+    say(f"  {_counts(plan.counts, plan.missing)}")
     if plan.others:
-        print(f"  and {counted(plan.others, 'trial')} of other studies")
+        say(f"  and {counted(plan.others, 'trial')} of other studies")
     show_problems(plan.problems)
     if plan.to_run is None or plan.packs is None:
-        print("to run: not expanded, the study is larger than --max-trials")
+        say("to run: not expanded, the study is larger than --max-trials")
         return
-    print(f"to run: {counted(len(plan.to_run), 'trial')}")
+    say(f"to run: {counted(len(plan.to_run), 'trial')}")
     if plan.failed and not any(trial.id in plan.attempts for trial in plan.to_run):
-        print(f"  --retry-failed runs the {plan.failed:,} failed again")
+        say(f"  --retry-failed runs the {plan.failed:,} failed again")
     if not plan.to_run:
         return
     sizes = [len(pack) for pack in plan.packs]
     span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
-    print(f"  {counted(len(sizes), 'pack')} of {span} {plural('trial', max(sizes))}")
+    say(f"  {counted(len(sizes), 'pack')} of {span} {plural('trial', max(sizes))}")
     for name, lines in derived(plan.to_run).items():
         more = f" … and {len(lines) - SHOWN_DERIVED} more" if len(lines) > SHOWN_DERIVED else ""
-        print(f"  {name}: " + "; ".join(lines[:SHOWN_DERIVED]) + more)
+        say(f"  {name}: " + "; ".join(lines[:SHOWN_DERIVED]) + more)
     if plan.estimate.seconds is None:
-        print(f"  cost: unknown; basis: {plan.estimate.basis}")
+        say(f"  cost: unknown; basis: {plan.estimate.basis}")
     else:
-        print(f"  cost: {duration(plan.estimate.seconds)} of one worker, about; basis: {plan.estimate.basis}")
+        say(f"  cost: {duration(plan.estimate.seconds)} of one worker, about; basis: {plan.estimate.basis}")
 
 
 def _counts(counts: dict[str, int], missing: int) -> str:
@@ -93,7 +102,7 @@ def show_status(numbers: dict[str, Any], store: Store) -> None:
     """How far a study is."""
     absent = "" if store.path.exists() else " (not there yet)"
     counts = _counts(numbers, numbers["missing"])
-    print(f"{numbers['study']}: {counted(numbers['trials'], 'trial')} in {store.path}{absent}: {counts}")
+    say(f"{numbers['study']}: {counted(numbers['trials'], 'trial')} in {store.path}{absent}: {counts}")
     show_problems(store.problems)
 
 
@@ -101,14 +110,6 @@ def show_problems(problems: Iterable[str]) -> None:
     """The store's bad shards, where one sees them."""
     for problem in problems:
         print(f"warning: {problem}", file=sys.stderr)
-
-
-def say(text: str) -> None:
-    """Prints a line, for a command that must go on when nobody reads it any more."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def counted(count: int, noun: str) -> str:
@@ -119,9 +120,9 @@ def counted(count: int, noun: str) -> str:
 def show_nothing_to_run(plan: Plan, store: Path) -> None:
     """Running twice is running once, and says so."""
     show_problems(plan.problems)
-    print(f"nothing to run: all {plan.trials:,} trials of {plan.study.name} are in {store} ({_counts(plan.counts, 0)})")
+    say(f"nothing to run: all {plan.trials:,} trials of {plan.study.name} are in {store} ({_counts(plan.counts, 0)})")
     if plan.failed:
-        print(f"{plan.failed:,} of them failed; --retry-failed runs those again")
+        say(f"{plan.failed:,} of them failed; --retry-failed runs those again")
 
 
 def show_start(plan: Plan, store: Path, device: str, threads: int) -> None:
@@ -163,7 +164,7 @@ def show_outcome(plan: Plan, outcome: Outcome, store: Path, command: str) -> Non
 def show_ceilings(ceilings: "Ceilings", device: str) -> None:
     """What the device can do."""
     matrix, copy = ceilings.matrix_flops / 1e9, ceilings.copy_bytes / 1e9
-    print(f"ceilings of {device}: {matrix:,.0f} GFLOP/s in matrix products, {copy:,.1f} GB/s in copying")
+    say(f"ceilings of {device}: {matrix:,.0f} GFLOP/s in matrix products, {copy:,.1f} GB/s in copying")
 
 
 BENCH_ROW = "{:6} {:5} {:>6} {:>5} {:>18} {:>12} {:>9} {:>9} {:>12}"
@@ -173,8 +174,8 @@ def show_bench(shape: "Reached", ceilings: "Ceilings", first: bool) -> None:
     """What training reaches for one shape, a line; before the first, the heads of the columns."""
     heads = ("task", "model", "width", "pack", "ms a model & step", "plain loop", "speed-up", "GFLOP/s", "of ceiling")
     if first:
-        print(BENCH_ROW.format(*heads))
-    print(
+        say(BENCH_ROW.format(*heads))
+    say(
         BENCH_ROW.format(
             shape.task,
             shape.model,
@@ -186,5 +187,4 @@ def show_bench(shape: "Reached", ceilings: "Ceilings", first: bool) -> None:
             f"{shape.flops_per_second / 1e9:.1f}",
             f"{shape.flops_per_second / ceilings.matrix_flops:.0%}",
         ),
-        flush=True,
     )

@@ -243,6 +243,30 @@ def test_the_second_interrupt_stops_now_and_keeps_what_was_finished(folder):
     assert len(Store(folder / "store").outcomes()) == before == 4
 
 
+def test_a_terminated_run_saves_what_is_finished_and_ends_at_once(folder):
+    (folder / "slow.toml").write_text(SLOW)
+    running = start(folder, "run", "slow.toml", "--pack-width", "2", "--threads", "1")
+    wait_for_rows(folder / "store", 1)
+    running.terminate()
+    output, _ = running.communicate(timeout=60)
+    assert running.returncode == 130 and "To go on" in output
+    assert 0 < len(Store(folder / "store").outcomes()) < 32
+
+
+def test_a_run_goes_on_when_nobody_reads_what_it_prints(folder):
+    running = start(folder, "run", "tiny.toml")
+    running.stdout.close()
+    running.wait(timeout=60)
+    assert len(Store(folder / "store").outcomes()) == 8
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["plan", "quickstart"], ["plan", "quickstart", "--json"]])
+def test_nobody_reading_on_is_no_failure(folder, arguments):
+    running = start(folder, *arguments)
+    running.stdout.close()
+    assert running.wait(timeout=30) == 0
+
+
 def test_without_a_terminal_progress_is_plain_lines(folder):
     done = start(folder, "run", "tiny.toml")
     output, _ = done.communicate(timeout=60)
