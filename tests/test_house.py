@@ -41,30 +41,29 @@ def test_a_package_keeps_to_its_libraries(package, forbidden):
     assert not imported(package) & forbidden
 
 
+def loaded_by(code: str, names: set[str]) -> set[str]:
+    """Which of the modules `names` a fresh interpreter has loaded after `code`."""
+    code += f"\nimport sys\nprint('LOADED', *sorted({names!r} & set(sys.modules)))\n"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split()[1:])
+
+
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["list"], ["plan", "quickstart"], ["status", "quickstart"], ["plan", "paper/mode-width"]]
 )
-def test_light_commands_load_neither_torch_nor_ray_nor_optuna(arguments, tmp_path):
+def test_light_commands_load_neither_torch_nor_ray_nor_optuna(arguments):
     code = (
         "import sys\n"
         f"sys.argv = ['sweep', *{arguments!r}]\n"
         "from sweep.cli import main\n"
         "try:\n    main()\nexcept SystemExit as exit:\n    assert not exit.code, exit.code\n"
-        "print('LOADED', *sorted({'torch', 'ray', 'optuna', 'matplotlib'} & set(sys.modules)))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "LOADED"
+    assert loaded_by(code, {"torch", "ray", "optuna", "matplotlib"}) == set()
 
 
 def test_the_training_path_imports_only_torch_and_numpy():
-    code = (
-        "import sys\n"
-        "import sweep.train\n"
-        "heavy = {'pyarrow', 'matplotlib', 'ray', 'optuna', 'rich', 'typer', 'jinja2', 'pydantic'}\n"
-        "print('LOADED', *sorted(heavy & set(sys.modules)))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "LOADED"
+    others = {"pyarrow", "matplotlib", "ray", "optuna", "rich", "typer", "jinja2", "pydantic"}
+    assert loaded_by("import sweep.train", {*others, "torch"}) == {"torch"}
 
 
 def test_the_command_and_the_plan_agree_on_the_most_trials():
