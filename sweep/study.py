@@ -12,8 +12,8 @@ from sweep.axes import axis
 from sweep.boxes import Box, union_size
 from sweep.errors import UsageError, shown, unknown
 from sweep.study_file import Figure, parsed, with_sets
-from sweep.trial import FIELDS, PARTS, Trial
-from sweep.values import COUPLINGS, check_name, checked
+from sweep.trial import COUPLINGS, FIELDS, PARTS, Trial
+from sweep.values import check_name, checked
 
 STUDIES = Path(__file__).parent / "studies"
 

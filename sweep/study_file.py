@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sweep.axes import decimal
 from sweep.errors import UsageError, unknown
-from sweep.trial import DEFAULTS
-from sweep.values import STEP_VALUES, check_name
+from sweep.trial import DEFAULTS, STEP_VALUES
+from sweep.values import check_name
 
 
 class Figure(BaseModel):

@@ -227,6 +227,12 @@ FLOATS = tuple(each.name for each in fields(Trial) if each.type is float)
 PER_MODEL = ("learning_rate", "seed", "weight_decay", "init_scale", "case_bias")
 """Values that may differ inside a pack."""
 
+COUPLINGS = ("samples_per_epoch", "samples_per_class")
+"""Values that a study may declare but a trial does not have: steps_per_epoch follows from them."""
+
+STEP_VALUES = ("steps_per_epoch", *COUPLINGS)
+"""Values of which a study may say one."""
+
 HEADED = ("heads", "mix_norm", "mix_activation")
 """Values that a mixer without heads has no use for."""
 
@@ -280,7 +286,7 @@ def _task_parts(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _follow_couplings(values: Mapping[str, Any], resolved: dict[str, Any]) -> None:
     """Puts `steps_per_epoch` where a study declares what it follows from."""
-    said = [name for name in ("steps_per_epoch", "samples_per_epoch", "samples_per_class") if name in values]
+    said = [name for name in STEP_VALUES if name in values]
     if len(said) > 1:
         raise UsageError(f"{' and '.join(said)} say the same thing twice: keep one of them")
     per_epoch, per_class = resolved.pop("samples_per_epoch", None), resolved.pop("samples_per_class", None)

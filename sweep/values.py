@@ -56,12 +56,6 @@ class Values(BaseModel):
     samples_per_case: Annotated[int, Field(ge=0, lt=2**31)]
 
 
-COUPLINGS = ("samples_per_epoch", "samples_per_class")
-"""Values that a study may declare but a trial does not have: steps_per_epoch follows from them."""
-
-STEP_VALUES = ("steps_per_epoch", *COUPLINGS)
-"""Values of which a study may say one."""
-
 WORDS = {
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
