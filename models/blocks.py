@@ -9,12 +9,11 @@ from models.mixers.base import Mixer
 from models.packed import (
     Parameter,
     Parameters,
-    gelu,
+    hidden,
     inverse_sqrt,
-    layer_norm,
-    linear,
     linear_parameters,
     norm_parameters,
+    normed_sum,
 )
 from models.spec import NetworkSpec
 
@@ -48,27 +47,28 @@ class Block:
     def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:
         """[M, B, L, D] → [M, B, reads, D]: the layer's output for the leading tokens that are read."""
         length = x_MBLD.shape[2]
-        mixed = self.mixer(p, x_MBLD, reads)
+        mixed, bias_MD = self.mixer(p, x_MBLD, reads), x_MBLD.new_zeros(len(x_MBLD), self.spec.width)
         if self.spec.has_heads:
-            mixed = self.projected(p, mixed, length)
-        x_MBRD = self.residual(p, "branch_norm", x_MBLD[:, :, :reads], mixed)
-        hidden_MBRF = linear(p, "feed_forward.in", x_MBRD)
-        if self.spec.hidden_norm:
-            hidden_MBRF = layer_norm(p, "feed_forward.hidden_norm", hidden_MBRF)
-        return self.residual(p, "feed_forward.norm", x_MBRD, linear(p, "feed_forward.out", gelu(hidden_MBRF)))
+            mixed, bias_MD = self.projected(p, mixed, length), p["output.bias"]
+        x_MBRD = self.residual(p, "branch_norm", x_MBLD[:, :, :reads], mixed, bias_MD)
+        norm = "feed_forward.hidden_norm" if self.spec.hidden_norm else None
+        z_MBRD = hidden(p, x_MBRD, "feed_forward.in", norm, True, "feed_forward.out")
+        return self.residual(p, "feed_forward.norm", x_MBRD, z_MBRD, p["feed_forward.out.bias"])
 
     def projected(self, p: Parameters, heads_MBRD: Tensor, length: int) -> Tensor:
-        """The concatenated heads after norm, activation and output projection."""
-        if self.spec.mix_norm == "layer":
-            heads_MBRD = layer_norm(p, "mix_norm", heads_MBRD)
-        elif self.spec.mix_norm == "inverse_sqrt_length":
+        """The concatenated heads after norm, activation and output projection, without its bias."""
+        if self.spec.mix_norm == "inverse_sqrt_length":
             heads_MBRD = heads_MBRD * inverse_sqrt(length)
-        if self.spec.mix_activation == "gelu":
-            heads_MBRD = gelu(heads_MBRD)
-        return linear(p, "output", heads_MBRD)
+        norm = "mix_norm" if self.spec.mix_norm == "layer" else None
+        return hidden(p, heads_MBRD, None, norm, self.spec.mix_activation == "gelu", "output")
 
-    def residual(self, p: Parameters, norm: str, x: Tensor, branch: Tensor) -> Tensor:
-        """The stream after a branch, normalised where the block's norms stand."""
+    def residual(self, p: Parameters, norm: str, stream: Tensor, branch: Tensor, bias_MD: Tensor) -> Tensor:
+        """The stream after a branch, whose bias is still to be added, normalised where the block's norms stand."""
+        alike = stream.shape == branch.shape  # a pooling gives one value for all tokens
         if self.spec.norm_placement == "post":
-            return layer_norm(p, norm, x + branch)
-        return x + layer_norm(p, norm, branch)
+            if alike:
+                return normed_sum(p, norm, branch, bias_MD, before=stream)
+            return normed_sum(p, norm, stream + branch, bias_MD)
+        if alike:
+            return normed_sum(p, norm, branch, bias_MD, after=stream)
+        return stream + normed_sum(p, norm, branch, bias_MD)

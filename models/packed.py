@@ -7,12 +7,14 @@ N = B·L.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from models.fused import Hidden, NormedSum
+from models.kernels import usable
 
 INIT_STD = 0.02
 """Standard deviation of the (truncated) normal that weights start from, before `init_scale`."""
@@ -83,65 +85,46 @@ def stack(
 
 def linear(p: Parameters, name: str, x_MBLD: Tensor) -> Tensor:
     """x·W + b per model: [M, B, L, D] → [M, B, L, F]."""
-    return linear_with(x_MBLD, p[f"{name}.weight"], p[f"{name}.bias"])
+    y_MNF = torch.baddbmm(p[f"{name}.bias"].unsqueeze(1), x_MBLD.flatten(1, 2), p[f"{name}.weight"])
+    return y_MNF.view(*x_MBLD.shape[:3], -1)
 
 
-def linear_with(x_MBLD: Tensor, w_MDF: Tensor, b_MF: Tensor) -> Tensor:
-    """x·W + b per model, for weights at hand: [M, B, L, D] → [M, B, L, F]."""
-    m, b, length, d = x_MBLD.shape
-    y_MNF = torch.baddbmm(b_MF.unsqueeze(1), x_MBLD.reshape(m, b * length, d), w_MDF)
-    return y_MNF.view(m, b, length, -1)
+def product(x_MBLD: Tensor, w_MDF: Tensor) -> Tensor:
+    """x·W per model: [M, B, L, D] → [M, B, L, F]."""
+    return torch.bmm(x_MBLD.flatten(1, 2), w_MDF).view(*x_MBLD.shape[:3], -1)
 
 
 def layer_norm(p: Parameters, name: str, x_MBLD: Tensor) -> Tensor:
     """Layer norm over the last axis with each model's own gain and bias; epsilon as in Keras."""
-    gain_MD, bias_MD = p[f"{name}.gain"], p[f"{name}.bias"]
-    if x_MBLD.device.type == "cpu" and x_MBLD[0].numel() >= FUSED_NORM_ELEMENTS:
-        return FusedLayerNorm.apply(x_MBLD, gain_MD, bias_MD)
     normed = functional.layer_norm(x_MBLD, x_MBLD.shape[-1:], eps=NORM_EPSILON)
-    return torch.addcmul(bias_MD[:, None, None], normed, gain_MD[:, None, None])
+    return torch.addcmul(p[f"{name}.bias"][:, None, None], normed, p[f"{name}.gain"][:, None, None])
 
 
-FUSED_NORM_ELEMENTS = 2**14
-"""Elements a model from which its own kernel call costs less than the passes over memory that it saves. It depends on
-one model's shape alone, so that a trial is computed the same in every pack."""
+def normed_sum(
+    p: Parameters, norm: str, z_MBLD: Tensor, bias_MD: Tensor, before: Tensor | None = None, after: Tensor | None = None
+) -> Tensor:
+    """after + layer norm of (z + bias + before): how a branch ends, with its residual; `before`, `after` like z."""
+    if usable(z_MBLD):
+        gain, shift = p[f"{norm}.gain"], p[f"{norm}.bias"]
+        return NormedSum.apply(NORM_EPSILON, z_MBLD, bias_MD, gain, shift, before, after)
+    z_MBLD = z_MBLD + bias_MD[:, None, None]
+    normed = layer_norm(p, norm, z_MBLD if before is None else z_MBLD + before)
+    return normed if after is None else after + normed
 
 
-class FusedLayerNorm(torch.autograd.Function):
-    """Layer norm of [M, B, L, D] with gains and biases [M, D]: PyTorch's fused kernels, a call a model.
-
-    They take one gain and one bias a call. Applying them to the whole stack after a norm without them costs four more
-    passes over memory, and on a CPU up to 2.4 times the time (docs/performance.md).
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x_MBLD: Tensor, gain_MD: Tensor, bias_MD: Tensor) -> Tensor:
-        x_MND = x_MBLD.contiguous().view(len(gain_MD), -1, gain_MD.shape[1])
-        shape = x_MND.shape[2:]
-        normed = [
-            torch.native_layer_norm(x, shape, gain, bias, NORM_EPSILON)
-            for x, gain, bias in zip(x_MND, gain_MD, bias_MD)
-        ]
-        out_MND, mean_MN1, scale_MN1 = (stacked(parts) for parts in zip(*normed))
-        ctx.save_for_backward(x_MND, gain_MD, bias_MD, mean_MN1, scale_MN1)
-        return out_MND.view(x_MBLD.shape)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        x_MND, gain_MD, bias_MD, mean_MN1, scale_MN1 = ctx.saved_tensors
-        g_MND, shape = gradients[0].contiguous().view(x_MND.shape), x_MND.shape[2:]
-        backward = torch.ops.aten.native_layer_norm_backward
-        parts = [
-            backward(g, x, shape, mean, scale, gain, bias, (True, True, True))
-            for g, x, mean, scale, gain, bias in zip(g_MND, x_MND, mean_MN1, scale_MN1, gain_MD, bias_MD)
-        ]
-        dx_MND, dgain_MD, dbias_MD = (stacked(part) for part in zip(*parts))
-        return dx_MND.view(gradients[0].shape), dgain_MD, dbias_MD
-
-
-def stacked(tensors: Sequence[Tensor]) -> Tensor:
-    """`torch.stack`, but a single tensor is not copied."""
-    return torch.stack(list(tensors)) if len(tensors) > 1 else tensors[0].unsqueeze(0)
+def hidden(p: Parameters, x_MBLD: Tensor, first: str | None, norm: str | None, with_gelu: bool, second: str) -> Tensor:
+    """Linear layer `first`, layer norm, GELU, and the product with the weights of `second`, whose bias is left to what
+    follows; what is None or False is left out. [M, B, L, D] → [M, B, L, D]."""
+    if (norm or with_gelu) and usable(x_MBLD):
+        w_in, bias = (p[f"{first}.weight"], p[f"{first}.bias"]) if first else (None, x_MBLD.new_zeros(len(x_MBLD), 1))
+        gain, shift = (p[f"{norm}.gain"], p[f"{norm}.bias"]) if norm else (None, None)
+        bias = bias.expand(-1, p[f"{second}.weight"].shape[1])
+        keep = torch.is_grad_enabled()
+        return Hidden.apply(NORM_EPSILON, with_gelu, keep, x_MBLD, w_in, bias, gain, shift, p[f"{second}.weight"])
+    h_MBLF = linear(p, first, x_MBLD) if first else x_MBLD
+    if norm:
+        h_MBLF = layer_norm(p, norm, h_MBLF)
+    return product(gelu(h_MBLF) if with_gelu else h_MBLF, p[f"{second}.weight"])
 
 
 def gelu(x: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from models.fused_attention import HEAD_WIDTHS, LinearHeads, SoftmaxHeads
+from models.kernels import usable
 from models.mixers.base import Mixer
 from models.packed import (
     Parameter,
@@ -16,13 +18,18 @@ from models.packed import (
     inverse_sqrt,
     linear,
     linear_parameters,
-    linear_with,
+    product,
     safe_sqrt,
 )
 
 DEVIATION_EPSILON = 1e-3
 """Added to NAP's deviation (not under its root). Logits start with a deviation near 1e-4, so this sets the start's
 gain."""
+
+
+SOFTMAX_HEAD_WIDTHS = (1, 2, 4, 8)
+"""Widths of a head at which the kernel beats PyTorch's `scaled_dot_product_attention` on a CPU: it takes less than half
+the time at 4, two thirds at 8, and more at 16 (docs/performance.md)."""
 
 
 class Attention(Mixer):
@@ -35,18 +42,19 @@ class Attention(Mixer):
             for name, parameter in linear_parameters(projection, self.width, self.width).items()
         }
 
+    def projected(self, p: Parameters, x_MBLD: Tensor, reads: int) -> tuple[Tensor, Tensor | None, Tensor]:
+        """What kernels take: keys, values and queries [M, B, L, 3·D] before their biases, or keys and values
+        [M, B, L, 2·D] and the queries [M, B, reads, D] of the tokens that are read; and the biases [M, 3·D]."""
+        bias_MF = torch.cat([p[f"{name}.bias"] for name in ("key", "value", "query")], dim=1)
+        few = reads < x_MBLD.shape[2]
+        names = ("key", "value") if few else ("key", "value", "query")
+        kv = product(x_MBLD, torch.cat([p[f"{name}.weight"] for name in names], dim=2))
+        return kv, product(x_MBLD[:, :, :reads], p["query.weight"]) if few else None, bias_MF
+
     def project(self, p: Parameters, x_MBLD: Tensor, reads: int) -> tuple[Tensor, Tensor, Tensor]:
         """Queries [M, B, reads, D] of the tokens that are read, keys and values [M, B, L, D] of all."""
-        names = ("key", "value") if reads < x_MBLD.shape[2] else ("key", "value", "query")
-        w_MDF = torch.cat([p[f"{name}.weight"] for name in names], dim=2)
-        b_MF = torch.cat([p[f"{name}.bias"] for name in names], dim=1)
-        projected = linear_with(x_MBLD, w_MDF, b_MF).split(self.width, dim=3)
-        if len(projected) == 3:
-            k, v, q = projected
-        else:
-            k, v = projected
-            q = linear(p, "query", x_MBLD[:, :, :reads])
-        return q, k, v
+        q = linear(p, "query", x_MBLD[:, :, :reads])
+        return q, linear(p, "key", x_MBLD), linear(p, "value", x_MBLD)
 
     def split_heads(self, x_MBLD: Tensor) -> Tensor:
         """[M, B, L, D] → [M·B, H, L, E]."""
@@ -58,6 +66,8 @@ class SoftmaxAttention(Attention):
     """softmax(q·k/√E) over the keys."""
 
     def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:
+        if self.width // self.heads in SOFTMAX_HEAD_WIDTHS and usable(x_MBLD):
+            return SoftmaxHeads.apply(self.heads, *self.projected(p, x_MBLD, reads))
         q, k, v = (self.split_heads(part) for part in self.project(p, x_MBLD, reads))
         o_NHLE = functional.scaled_dot_product_attention(q, k, v)
         return o_NHLE.transpose(1, 2).reshape(*x_MBLD.shape[:2], reads, self.width)
@@ -80,6 +90,9 @@ class NormalizedAttention(Attention):
 
     def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:
         m, b, length, d = x_MBLD.shape
+        if d // self.heads in HEAD_WIDTHS and usable(x_MBLD):
+            gain, bias = p["nap_gain"], p["nap_bias"]
+            return LinearHeads.apply(self.heads, DEVIATION_EPSILON, *self.projected(p, x_MBLD, reads), gain, bias)
         q, k, v = self.project(p, x_MBLD, reads)
         k = k - k.mean(dim=2, keepdim=True)
         qC, qKV = key_products(q, k, (k, v), self.heads)
@@ -94,6 +107,8 @@ class LinearAttention(Attention):
     """NON: the logits q·k/√E themselves are the weights; without the L×L matrix, since (QKᵀ)V = Q(KᵀV)."""
 
     def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:
+        if self.width // self.heads in HEAD_WIDTHS and usable(x_MBLD):
+            return LinearHeads.apply(self.heads, 0.0, *self.projected(p, x_MBLD, reads), None, None)
         q, k, v = self.project(p, x_MBLD, reads)
         (qKV,) = key_products(q, k, (v,), self.heads)
         return qKV * inverse_sqrt(self.width // self.heads)

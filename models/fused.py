@@ -1,0 +1,201 @@
+"""Layers fused on a CPU: fewer passes over memory, in pieces that stay in the cache. `models.packed` has the same in
+PyTorch's operations.
+
+The kernels' texts (models/kernels/*.cpp) say what each computes. Shape suffixes as in `models.packed`; X: either of D
+and F.
+"""
+
+from collections.abc import Iterator
+from ctypes import c_double, c_int, c_int64, c_void_p
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.kernels import SUFFIX, library
+
+BLOCK_ELEMENTS = 2**19
+"""Hidden values (rows × width) that are worked on at a time: 2 MB in float32, so that what is written is read again
+from the cache. Measured from 2^16 to 2^22 at widths 16 to 512."""
+
+
+@cache
+def kernel(family: str, name: str, dtype: torch.dtype, signature: str) -> Any:
+    """A kernel with its signature: p for a pointer, i an int, n a 64-bit int, d a double."""
+    function = getattr(library(family), f"{name}_{SUFFIX[dtype]}")
+    function.argtypes = [{"p": c_void_p, "i": c_int, "n": c_int64, "d": c_double}[letter] for letter in signature]
+    return function
+
+
+def pointer(tensor: Tensor | None) -> int | None:
+    """Where a tensor's numbers start; None stays None."""
+    return None if tensor is None else tensor.data_ptr()
+
+
+class Normed:
+    """activation(norm(z + bias + before)) + after, row by row, and its gradients.
+
+    Args:
+        epsilon: of the layer norm.
+        bias_MX: added to rows of z; None: nothing.
+        gain_MX, shift_MX: of the layer norm; None: no norm.
+        gelu: whether GELU follows.
+    """
+
+    def __init__(self, epsilon: float, bias_MX: Tensor, gain_MX: Tensor | None, shift_MX: Tensor | None, gelu: bool):
+        self.epsilon = epsilon
+        self.bias = bias_MX.contiguous()
+        self.gain, self.shift = (t if t is None else t.contiguous() for t in (gain_MX, shift_MX))
+        self.norm, self.gelu = int(gain_MX is not None), int(gelu)
+
+    def forward(
+        self, models: slice, z: Tensor, out: Tensor, statistics: Tensor, before: Tensor | None, after: Tensor | None
+    ) -> None:
+        """Writes `out` and, where there is a norm, the rows' means and scales; all [m, rows, ·] and contiguous."""
+        run = kernel("norm", "norm_forward", z.dtype, "iinnnd" + "p" * 8)
+        run(self.norm, self.gelu, *z.shape, self.epsilon, z.data_ptr(), *self._parameters(models, before),
+            pointer(after), out.data_ptr(), statistics.data_ptr())  # fmt: skip
+
+    def backward(
+        self, models: slice, dout: Tensor, z: Tensor, statistics: Tensor, before: Tensor | None, dz: Tensor,
+        activated: Tensor | None, gradients: "tuple[Tensor, Tensor, Tensor]",
+    ) -> None:  # fmt: skip
+        """Writes `dz` and, after a GELU, `activated`; adds to the gradients of bias, gain and shift, each [M, X]."""
+        run = kernel("norm", "norm_backward", z.dtype, "iinnn" + "p" * 12)
+        run(self.norm, self.gelu, *z.shape, dout.data_ptr(), z.data_ptr(), *self._parameters(models, before),
+            statistics.data_ptr(), dz.data_ptr(), pointer(activated),
+            *(gradient[models].data_ptr() for gradient in gradients))  # fmt: skip
+
+    def _parameters(self, models: slice, before: Tensor | None) -> tuple[int | None, ...]:
+        gain, shift = (pointer(t if t is None else t[models]) for t in (self.gain, self.shift))
+        return self.bias[models].data_ptr(), pointer(before), gain, shift
+
+    def no_gradients(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Zeros to add gradients of bias, gain and shift to."""
+        bias, gain, shift = torch.zeros(3, *self.bias.shape, dtype=self.bias.dtype)
+        return bias, gain, shift
+
+
+class NormedSum(torch.autograd.Function):
+    """after + norm(z + bias + before) for z, before and after [M, B, L, D]: a branch's end and its residual."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, epsilon: float, z: Tensor, bias: Tensor, gain: Tensor, shift: Tensor, before: Tensor | None,
+        after: Tensor | None,
+    ) -> Tensor:  # fmt: skip
+        normed = Normed(epsilon, bias, gain, shift, gelu=False)
+        shape = z.shape
+        z = z.contiguous().view(shape[0], -1, shape[-1])
+        before, after = (t if t is None else t.contiguous() for t in (before, after))
+        out, statistics = torch.empty_like(z), z.new_empty(*z.shape[:2], 2)
+        normed.forward(slice(None), z, out, statistics, before, after)
+        ctx.save_for_backward(z, statistics, before, bias, gain, shift)
+        ctx.epsilon, ctx.with_after = epsilon, after is not None
+        return out.view(shape)
+
+    @staticmethod
+    def backward(ctx: Any, *douts: Tensor) -> tuple[Tensor | None, ...]:
+        z, statistics, before, bias, gain, shift = ctx.saved_tensors
+        normed = Normed(ctx.epsilon, bias, gain, shift, gelu=False)
+        dout, dz, gradients = douts[0].contiguous(), torch.empty_like(z), normed.no_gradients()
+        normed.backward(slice(None), dout.view(z.shape), z, statistics, before, dz, None, gradients)
+        dz = dz.view(dout.shape)
+        return None, dz, *gradients, dz if before is not None else None, dout if ctx.with_after else None
+
+
+class Hidden(torch.autograd.Function):
+    """activation(norm(x·W_in + bias))·W_out: [M, B, L, D] → [M, B, L, D], with a norm, an activation, or both.
+
+    W_in may be None: then x itself is normed. What is between is as wide as W_out has rows, and is never whole in
+    memory but for the values before the norm, which the backward pass starts from.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, epsilon: float, gelu: bool, keep: bool, x: Tensor, w_in: Tensor | None, bias: Tensor,
+        gain: Tensor | None, shift: Tensor | None, w_out: Tensor,
+    ) -> Tensor:  # fmt: skip
+        shape, x = x.shape, x.contiguous().view(x.shape[0], -1, x.shape[-1])
+        m, n, _ = x.shape
+        width, out = w_out.shape[1:]
+        normed = Normed(epsilon, bias, gain, shift, gelu)
+        statistics = x.new_empty(m, n, 2)
+        h = x if w_in is None else x.new_empty(m, n, width) if keep else None
+        z, scratch = x.new_empty(m, n, out), Scratch(x)
+        for models, rows in blocks(m, n, width):
+            hb = scratch("h", models, rows, width) if h is None else h[models, rows]
+            if w_in is not None:
+                torch.bmm(x[models, rows], w_in[models], out=hb)
+            activated = scratch("activated", models, rows, width)
+            normed.forward(models, hb, activated, statistics[models, rows], None, None)
+            torch.bmm(activated, w_out[models], out=z[models, rows])
+        ctx.save_for_backward(x, h, statistics, w_in, bias, gain, shift, w_out)
+        ctx.epsilon, ctx.gelu = epsilon, gelu
+        return z.view(*shape[:-1], out)
+
+    @staticmethod
+    def backward(ctx: Any, *dzs: Tensor) -> tuple[Tensor | None, ...]:
+        x, h, statistics, w_in, bias, gain, shift, w_out = ctx.saved_tensors
+        m, n, _ = x.shape
+        width = w_out.shape[1]
+        normed = Normed(ctx.epsilon, bias, gain, shift, ctx.gelu)
+        gradients, scratch = normed.no_gradients(), Scratch(x)
+        dz = dzs[0].contiguous().view(m, n, -1)
+        dx, dw_out = torch.empty_like(x), torch.empty_like(w_out)
+        dw_in = None if w_in is None else torch.empty_like(w_in)
+        for models, rows in blocks(m, n, width):
+            hb, dzb, xb = h[models, rows], dz[models, rows], x[models, rows]
+            activated = scratch("activated", models, rows, width)
+            dh = dx[models, rows] if w_in is None else scratch("dh", models, rows, width)
+            torch.bmm(dzb, w_out[models].transpose(1, 2), out=dh)
+            if not ctx.gelu:
+                normed.forward(models, hb, activated, statistics[models, rows], None, None)
+            normed.backward(models, dh, hb, statistics[models, rows], None, dh, activated, gradients)
+            add_product(dw_out[models], activated, dzb, rows.start)
+            if w_in is not None and dw_in is not None:
+                add_product(dw_in[models], xb, dh, rows.start)
+                torch.bmm(dh, w_in[models].transpose(1, 2), out=dx[models, rows])
+        dbias, dgain, dshift = gradients
+        with_norm = (dgain, dshift) if gain is not None else (None, None)
+        return None, None, None, dx.view(*dzs[0].shape[:-1], -1), dw_in, dbias, *with_norm, dw_out
+
+
+def add_product(total: Tensor, a: Tensor, b: Tensor, start: int) -> None:
+    """total += aᵀ·b; the first rows' product is written over what is there."""
+    if start == 0:
+        torch.bmm(a.transpose(1, 2), b, out=total)
+    else:
+        total.baddbmm_(a.transpose(1, 2), b)
+
+
+def blocks(models: int, rows: int, width: int) -> Iterator[tuple[slice, slice]]:
+    """Pieces of [models, rows, width] of about BLOCK_ELEMENTS: several models whole, or rows of one."""
+    one = rows * width
+    if one <= BLOCK_ELEMENTS:
+        group = BLOCK_ELEMENTS // one
+        for start in range(0, models, group):
+            yield slice(start, min(start + group, models)), slice(0, rows)
+        return
+    count = -(-one // BLOCK_ELEMENTS)
+    bounds = [rows * i // count for i in range(count + 1)]
+    for m in range(models):
+        for low, high in pairwise(bounds):
+            yield slice(m, m + 1), slice(low, high)
+
+
+class Scratch:
+    """Memory that a block's values are written to, again for every block."""
+
+    def __init__(self, like: Tensor):
+        self.like = like
+        self.held: dict[tuple, Tensor] = {}
+
+    def __call__(self, name: str, models: slice, rows: slice, width: int) -> Tensor:
+        """[models, rows, width], contiguous, with whatever was there."""
+        shape = (models.stop - models.start, rows.stop - rows.start, width)
+        if (name, shape) not in self.held:
+            self.held[name, shape] = self.like.new_empty(shape)
+        return self.held[name, shape]
