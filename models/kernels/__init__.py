@@ -23,7 +23,8 @@ from torch import Tensor
 
 HERE = Path(__file__).parent
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
-         "-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-Wno-psabi")  # fmt: skip
+         "-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-Wno-psabi",
+         "-Wno-ignored-attributes")  # fmt: skip
 """Sums may be reordered, as vectors need it; NaN and infinity stay what they are, as divergence is told by them."""
 
 COMPILERS = ("g++", "clang++", "c++")

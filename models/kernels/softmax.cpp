@@ -4,7 +4,37 @@
 // keys (backward) fill the lanes of a vector and a head's few features are a loop unrolled. Queries are scaled as they are read.
 #include "attention.h"
 
-constexpr int64_t QUERIES = 128;  // of which the backward pass holds the gradients in vectors
+// Queries whose gradients the backward pass holds in vectors at a time: 32 KB of them.
+template <int E> constexpr int64_t QUERIES = E < 4 ? 128 : 512 / E;
+
+// Features that are held in registers at a time.
+template <int E> constexpr int TILE = E < 16 ? E : 16;
+
+// sums[i] (+)= the products of the features in `columns` (vectors, `apart` from each other) with those of row i.
+template <class T, int E>
+static inline void dots(const Vec<T>* columns, int64_t apart, const T* rows, int64_t count, Vec<T>* sums) {
+  for (int e0 = 0; e0 < E; e0 += TILE<E>) {
+    Vec<T> column[TILE<E>];
+    for (int e = 0; e < TILE<E>; ++e) column[e] = columns[(e0 + e) * apart];
+    for (int64_t i = 0; i < count; ++i) {
+      Vec<T> sum = e0 ? sums[i] : Vec<T>{};
+      for (int e = 0; e < TILE<E>; ++e) sum += column[e] * rows[i * E + e0 + e];
+      sums[i] = sum;
+    }
+  }
+}
+
+// totals += the rows, weighed: totals[e] over i of weights[i] * rows[i][e].
+template <class T, int E>
+static inline void weigh(const Vec<T>* weights, const T* rows, int64_t count, Vec<T>* totals, int64_t apart) {
+  for (int e0 = 0; e0 < E; e0 += TILE<E>) {
+    Vec<T> total[TILE<E>];
+    for (int e = 0; e < TILE<E>; ++e) total[e] = totals[(e0 + e) * apart];
+    for (int64_t i = 0; i < count; ++i)
+      for (int e = 0; e < TILE<E>; ++e) total[e] += weights[i] * rows[i * E + e0 + e];
+    for (int e = 0; e < TILE<E>; ++e) totals[(e0 + e) * apart] = total[e];
+  }
+}
 
 template <class T, int E>
 static void forward(const Sizes& n, const Projected<T>& p, T* out, T* logsums) {
@@ -15,7 +45,7 @@ static void forward(const Sizes& n, const Projected<T>& p, T* out, T* logsums) {
 #pragma omp parallel
   {
     std::vector<T> keys(n.length * E), values(n.length * E);
-    std::vector<V> queries(E * blocks), logits(n.length);
+    std::vector<V> queries(E * blocks), weights(n.length);
 #pragma omp for schedule(static)
     for (int64_t index = 0; index < n.models * n.batch * n.heads; ++index) {
       const Head<T> head(n, p, index);
@@ -26,19 +56,12 @@ static void forward(const Sizes& n, const Projected<T>& p, T* out, T* logsums) {
         }
       to_columns<T, E>(head.q, p.q_stride, head.q_bias, factor, n.reads, queries.data());
       for (int64_t block = 0; block < blocks; ++block) {
-        V q[E], o[E] = {}, sum = {}, top = {};
-        for (int e = 0; e < E; ++e) q[e] = queries[e * blocks + block];
-        for (int64_t j = 0; j < n.length; ++j) {
-          V s = {};
-          for (int e = 0; e < E; ++e) s += q[e] * keys[j * E + e];
-          logits[j] = s;
-          top = j ? (s > top ? s : top) : s;
-        }
-        for (int64_t j = 0; j < n.length; ++j) {
-          const V weight = quick_exp(logits[j] - top);
-          sum += weight;
-          for (int e = 0; e < E; ++e) o[e] += weight * values[j * E + e];
-        }
+        V o[E] = {}, sum = {};
+        dots<T, E>(&queries[block], blocks, keys.data(), n.length, weights.data());
+        V top = weights[0];
+        for (int64_t j = 1; j < n.length; ++j) top = weights[j] > top ? weights[j] : top;
+        for (int64_t j = 0; j < n.length; ++j) sum += weights[j] = quick_exp(weights[j] - top);
+        weigh<T, E>(weights.data(), values.data(), n.length, o, 1);
         for (int e = 0; e < E; ++e) o[e] /= sum;
         const int64_t full = n.reads - block * W < W ? n.reads - block * W : W;
         from_columns<T, E>(o, 1, full, head.out_stride, out + head.out + block * W * head.out_stride);
@@ -58,8 +81,9 @@ static void backward(const Sizes& n, const Projected<T>& p, const T* out, const 
   const int64_t blocks = blocks_of<T>(n.length);
 #pragma omp parallel
   {
-    std::vector<T> queries(QUERIES * E), douts(QUERIES * E), shared(QUERIES);
-    std::vector<V> keys(E * blocks), values(E * blocks), dkeys(E * blocks), dvalues(E * blocks), dqueries(QUERIES * E);
+    std::vector<T> queries(QUERIES<E> * E), douts(QUERIES<E> * E), shared(QUERIES<E>);
+    std::vector<V> keys(E * blocks), values(E * blocks), dkeys(E * blocks), dvalues(E * blocks), dqueries(QUERIES<E> * E);
+    std::vector<V> weights(QUERIES<E>), dlogits(QUERIES<E>);
 #pragma omp for schedule(static)
     for (int64_t index = 0; index < n.models * n.batch * n.heads; ++index) {
       const Head<T> head(n, p, index);
@@ -67,8 +91,8 @@ static void backward(const Sizes& n, const Projected<T>& p, const T* out, const 
       to_columns<T, E>(head.k, p.kv_stride, head.k_bias, T(1), n.length, keys.data());
       to_columns<T, E>(head.v, p.kv_stride, head.v_bias, T(1), n.length, values.data());
       for (int64_t i = 0; i < E * blocks; ++i) dkeys[i] = dvalues[i] = V{};
-      for (int64_t first = 0; first < n.reads; first += QUERIES) {
-        const int64_t count = n.reads - first < QUERIES ? n.reads - first : QUERIES;
+      for (int64_t first = 0; first < n.reads; first += QUERIES<E>) {
+        const int64_t count = n.reads - first < QUERIES<E> ? n.reads - first : QUERIES<E>;
         const T* logsum = logsums + head.statistic + first;
         for (int64_t i = 0; i < count; ++i) {
           const int64_t row = head.out + (first + i) * head.out_stride;
@@ -81,24 +105,22 @@ static void backward(const Sizes& n, const Projected<T>& p, const T* out, const 
           }
         }
         for (int64_t block = 0; block < blocks; ++block) {
-          V k[E], v[E], dk[E], dv[E], there = {};
+          V there = {};
           for (int64_t lane = 0; lane < W; ++lane) there[lane] = block * W + lane < n.length;
-          for (int e = 0; e < E; ++e) {
-            k[e] = keys[e * blocks + block], v[e] = values[e * blocks + block];
-            dk[e] = dkeys[e * blocks + block], dv[e] = dvalues[e * blocks + block];
-          }
+          dots<T, E>(&keys[block], blocks, queries.data(), count, weights.data());
+          dots<T, E>(&values[block], blocks, douts.data(), count, dlogits.data());
           for (int64_t i = 0; i < count; ++i) {
-            const T *q = &queries[i * E], *go = &douts[i * E];
-            V s = {}, dweight = {};
-            for (int e = 0; e < E; ++e) s += q[e] * k[e];
-            for (int e = 0; e < E; ++e) dweight += go[e] * v[e];
-            const V weight = quick_exp(s - logsum[i]) * there;
-            const V ds = weight * (dweight - shared[i]);
-            for (int e = 0; e < E; ++e) dv[e] += weight * go[e];
-            for (int e = 0; e < E; ++e) dk[e] += ds * q[e];
-            for (int e = 0; e < E; ++e) dqueries[i * E + e] += ds * k[e];
+            weights[i] = quick_exp(weights[i] - logsum[i]) * there;
+            dlogits[i] = weights[i] * (dlogits[i] - shared[i]);
           }
-          for (int e = 0; e < E; ++e) dkeys[e * blocks + block] = dk[e], dvalues[e * blocks + block] = dv[e];
+          weigh<T, E>(weights.data(), douts.data(), count, &dvalues[block], blocks);
+          weigh<T, E>(dlogits.data(), queries.data(), count, &dkeys[block], blocks);
+          for (int e0 = 0; e0 < E; e0 += TILE<E>) {
+            V key[TILE<E>];
+            for (int e = 0; e < TILE<E>; ++e) key[e] = keys[(e0 + e) * blocks + block];
+            for (int64_t i = 0; i < count; ++i)
+              for (int e = 0; e < TILE<E>; ++e) dqueries[i * E + e0 + e] += dlogits[i] * key[e];
+          }
         }
         for (int64_t i = 0; i < count; ++i)
           for (int e = 0; e < E; ++e)

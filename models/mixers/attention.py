@@ -27,9 +27,9 @@ DEVIATION_EPSILON = 1e-3
 gain."""
 
 
-SOFTMAX_HEAD_WIDTHS = (1, 2, 4, 8)
+SOFTMAX_HEAD_WIDTHS = (1, 2, 4, 8, 16)
 """Widths of a head at which the kernel beats PyTorch's `scaled_dot_product_attention` on a CPU: it takes less than half
-the time at 4, two thirds at 8, and more at 16 (docs/performance.md)."""
+the time at 4, two thirds at 8, four fifths at 16, and more at 32 (docs/performance.md)."""
 
 
 class Attention(Mixer):
