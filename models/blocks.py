@@ -11,6 +11,7 @@ from models.packed import (
     Parameters,
     hidden,
     inverse_sqrt,
+    leading,
     linear_parameters,
     norm_parameters,
     normed_sum,
@@ -50,7 +51,7 @@ class Block:
         mixed, bias_MD = self.mixer(p, x_MBLD, reads), x_MBLD.new_zeros(len(x_MBLD), self.spec.width)
         if self.spec.has_heads:
             mixed, bias_MD = self.projected(p, mixed, length), p["output.bias"]
-        x_MBRD = self.residual(p, "branch_norm", x_MBLD[:, :, :reads], mixed, bias_MD)
+        x_MBRD = self.residual(p, "branch_norm", leading(x_MBLD, reads), mixed, bias_MD)
         norm = "feed_forward.hidden_norm" if self.spec.hidden_norm else None
         z_MBRD = hidden(p, x_MBRD, "feed_forward.in", norm, True, "feed_forward.out")
         return self.residual(p, "feed_forward.norm", x_MBRD, z_MBRD, p["feed_forward.out.bias"])

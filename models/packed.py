@@ -94,6 +94,11 @@ def product(x_MBLD: Tensor, w_MDF: Tensor) -> Tensor:
     return torch.bmm(x_MBLD.flatten(1, 2), w_MDF).view(*x_MBLD.shape[:3], -1)
 
 
+def leading(x_MBLD: Tensor, reads: int) -> Tensor:
+    """The first tokens. All of them are no slice: its gradient would be copied."""
+    return x_MBLD if reads == x_MBLD.shape[2] else x_MBLD[:, :, :reads]
+
+
 def layer_norm(p: Parameters, name: str, x_MBLD: Tensor) -> Tensor:
     """Layer norm over the last axis with each model's own gain and bias; epsilon as in Keras."""
     normed = functional.layer_norm(x_MBLD, x_MBLD.shape[-1:], eps=NORM_EPSILON)

@@ -16,7 +16,6 @@ from models.packed import (
     Parameters,
     head_blocks,
     inverse_sqrt,
-    linear,
     linear_parameters,
     product,
     safe_sqrt,
@@ -53,8 +52,10 @@ class Attention(Mixer):
 
     def project(self, p: Parameters, x_MBLD: Tensor, reads: int) -> tuple[Tensor, Tensor, Tensor]:
         """Queries [M, B, reads, D] of the tokens that are read, keys and values [M, B, L, D] of all."""
-        q = linear(p, "query", x_MBLD[:, :, :reads])
-        return q, linear(p, "key", x_MBLD), linear(p, "value", x_MBLD)
+        kv, few, bias_MF = self.projected(p, x_MBLD, reads)
+        parts = (kv + bias_MF[:, None, None, : kv.shape[3]]).split(self.width, dim=3)
+        q = parts[2] if few is None else few + bias_MF[:, None, None, 2 * self.width :]
+        return q, parts[0], parts[1]
 
     def split_heads(self, x_MBLD: Tensor) -> Tensor:
         """[M, B, L, D] → [M·B, H, L, E]."""

@@ -10,7 +10,7 @@ from models import MIXERS, MODELS
 from models.blocks import make_mixer
 from models.mixers.attention import DEVIATION_EPSILON, LinearAttention, NormalizedAttention, SoftmaxAttention
 from models.network import Network
-from models.packed import FusedLayerNorm, Parameter, layer_norm, safe_sqrt, stack
+from models.packed import Parameter, safe_sqrt, stack
 from sweep.trial import Trial
 from tests.models.quadratic import QuadraticLinearAttention, QuadraticNormalizedAttention
 
@@ -171,34 +171,3 @@ def test_a_narrow_models_time_is_mostly_not_in_its_matrix_products():
 def test_a_model_read_at_one_token_costs_less():
     costs = [Trial.from_values(dict(task=task, model="nap")).train_flops for task in ("cases", "cases_first")]
     assert costs[1] < 0.75 * costs[0]
-
-
-@pytest.mark.parametrize("models", [1, 3])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_fused_layer_norm_is_the_layer_norm_written_out(models, dtype):
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(models, 2, 5, 7, generator=generator, dtype=dtype).transpose(1, 2)  # not contiguous
-    gain, bias = torch.randn(2, models, 7, generator=generator, dtype=dtype)
-    direction = torch.randn(x.shape, generator=generator, dtype=dtype)
-    inputs = [tensor.requires_grad_() for tensor in (x, gain, bias)]
-
-    def written_out(x, gain, bias):
-        centred = x - x.mean(dim=-1, keepdim=True)
-        normed = centred / (centred.square().mean(dim=-1, keepdim=True) + 1e-3).sqrt()
-        return normed * gain[:, None, None] + bias[:, None, None]
-
-    close = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-10, "atol": 1e-12}
-    ours, theirs = FusedLayerNorm.apply(*inputs), written_out(*inputs)
-    assert torch.allclose(ours, theirs, **close)
-    for mine, other in zip(*(torch.autograd.grad((y * direction).sum(), inputs) for y in (ours, theirs))):
-        assert torch.allclose(mine, other, **close)
-
-
-def test_which_layer_norm_is_used_depends_on_one_models_shape_not_on_the_pack():
-    p = {"n.gain": torch.ones(4, 128), "n.bias": torch.zeros(4, 128)}
-    for tokens, fused in ((64, False), (128, True)):
-        for models in (1, 4):
-            x = torch.randn(models, 1, tokens, 128)
-            some = {name: value[:models].clone().requires_grad_() for name, value in p.items()}
-            out = layer_norm(some, "n", x)
-            assert ("FusedLayerNorm" in type(out.grad_fn).__name__) is fused
