@@ -87,7 +87,7 @@ def reached(shape: dict[str, Any], device: str, rounds: int = ROUNDS) -> Reached
     models = pack_width(Trial.from_values(values))
     trials = [Trial.from_values({**values, "seed": seed}) for seed in range(models)]
     pack = Pack(trials, torch.device(device))
-    data = stacked(trials, pack.device, lambda trial: train_batch(trial, 0))
+    data = stacked(trials, lambda trial: train_batch(trial, 0)).to(pack.device)
     plain = _plain_step(trials[0], device)
     packed_seconds, plain_seconds = [], []
     for step in range(rounds + WARM_UP):

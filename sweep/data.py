@@ -1,7 +1,10 @@
-"""The data of a pack: each trial's sequences, drawn once for trials that see the same."""
+"""The data of a pack: each trial's sequences, drawn once for trials that see the same, and ahead of their use."""
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from threading import Condition, Thread
 
 import numpy as np
 import torch
@@ -9,6 +12,9 @@ from torch import Tensor
 
 from sweep.trial import Trial
 from tasks import TASKS, Batch, stream
+
+MOST_AHEAD = 2**28
+"""Bytes of sequences that wait to be used."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,29 @@ class Stacked:
     def part(self, low: int, high: int) -> tuple[Tensor, Tensor]:
         """Sequences `low` to `high` of every model: tokens [M, B, L], labels [M, B] or [M, B, L]."""
         return self.tokens[:, low:high][self.draw_M], self.labels[:, low:high][self.draw_M]
+
+    def to(self, device: torch.device) -> "Stacked":
+        """The same on a device. From pinned memory the copy is not waited for."""
+        return Stacked(*(t.to(device, non_blocking=True) for t in (self.tokens, self.labels, self.draw_M)))
+
+    def pinned(self) -> "Stacked":
+        """The same in memory from which an accelerator copies by itself."""
+        return Stacked(*(t.pin_memory() for t in (self.tokens, self.labels, self.draw_M)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the sequences."""
+        return self.tokens.nbytes + self.labels.nbytes
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Sequences and what they are for; see `measure.Measurement`."""
+
+    split: str
+    length: int
+    case: str
+    data: Stacked
 
 
 def train_batch(trial: Trial, epoch: int) -> Batch:
@@ -52,17 +81,95 @@ def case_batch(trial: Trial, epoch: int, case: str, length: int) -> Batch:
     return TASKS[trial.task].case_sequences(random, case, trial.samples_per_case or 0, length, trial.vocabulary)
 
 
-def stacked(trials: Sequence[Trial], device: torch.device, draw: Callable[[Trial], Batch]) -> Stacked:
-    """What `draw` gives for every trial, on the device; drawn once for trials of one seed and bias."""
+def stacked(trials: Sequence[Trial], draw: Callable[[Trial], Batch]) -> Stacked:
+    """What `draw` gives for every trial; drawn once for trials of one seed and bias."""
     drawn: dict[tuple[int, int], Batch] = {}
     for trial in trials:
         key = (trial.seed, trial.case_bias)
         if key not in drawn:
             drawn[key] = draw(trial)
     index = {key: i for i, key in enumerate(drawn)}
-    draw_M = torch.tensor([index[trial.seed, trial.case_bias] for trial in trials], device=device)
+    draw_M = torch.tensor([index[trial.seed, trial.case_bias] for trial in trials])
     tokens, labels = (
-        torch.from_numpy(np.stack([getattr(batch, name) for batch in drawn.values()])).to(device)
-        for name in ("tokens", "labels")
+        torch.from_numpy(np.stack([getattr(batch, name) for batch in drawn.values()])) for name in ("tokens", "labels")
     )
     return Stacked(tokens, labels, draw_M)
+
+
+def eval_sets(trial: Trial) -> list[tuple[str, int]]:
+    """The sets that a trial is judged by after each epoch: case ("all", or one of the task's) and length."""
+    cases = TASKS[trial.task].cases if trial.samples_per_case else ()
+    lengths = sorted({trial.length, trial.eval_length})
+    return [("all", trial.eval_length), *((case, length) for case in cases for length in lengths)]
+
+
+def drawn(trials: Sequence[Trial], epoch: int) -> Iterator[Drawn]:
+    """Everything a pack sees in an epoch, in the order of its use: training sequences, then those it is judged by."""
+    first = trials[0]
+    yield Drawn("train", first.length, "all", stacked(trials, partial(train_batch, epoch=epoch)))
+    for case, length in eval_sets(first):
+        draw = partial(eval_batch, epoch=epoch)
+        if case != "all":
+            draw = partial(case_batch, epoch=epoch, case=case, length=length)
+        yield Drawn("eval", length, case, stacked(trials, draw))
+
+
+class Ahead:
+    """What an iterator gives, made by a thread while what came before is used; at most `MOST_AHEAD` bytes of it wait.
+
+    Use it as a context: leaving it ends the thread.
+    """
+
+    def __init__(self, source: Iterator[Drawn], device: torch.device):
+        self.source, self.pin = source, device.type == "cuda"
+        self.waiting: deque[Drawn] = deque()
+        self.error: BaseException | None = None
+        self.ended = self.closed = False
+        self.changed = Condition()
+        self.thread = Thread(target=self._fill, name="data", daemon=True)
+
+    def __enter__(self) -> "Ahead":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+        self.thread.join()
+
+    def __iter__(self) -> Iterator[Drawn]:
+        return self
+
+    def __next__(self) -> Drawn:
+        with self.changed:
+            self.changed.wait_for(lambda: self.waiting or self.ended)
+            if self.waiting:
+                item = self.waiting.popleft()
+                self.changed.notify_all()
+                return item
+        if self.error is not None:
+            raise self.error
+        raise StopIteration
+
+    def _fill(self) -> None:
+        try:
+            for item in self.source:
+                if self.pin:
+                    item = Drawn(item.split, item.length, item.case, item.data.pinned())
+                if not self._put(item):
+                    return
+        except BaseException as error:  # raised again where it is waited for
+            self.error = error
+        finally:
+            with self.changed:
+                self.ended = True
+                self.changed.notify_all()
+
+    def _put(self, item: Drawn) -> bool:
+        with self.changed:
+            held = lambda: sum(each.data.nbytes for each in self.waiting)  # noqa: E731
+            self.changed.wait_for(lambda: self.closed or not self.waiting or held() + item.data.nbytes <= MOST_AHEAD)
+            self.waiting.append(item)
+            self.changed.notify_all()
+            return not self.closed

@@ -6,45 +6,33 @@ is a model's own. So a trial's curve does not depend on its pack (law 3), and a 
 """
 
 import math
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from models.network import Network
 from models.packed import stack
-from sweep.data import Stacked, case_batch, eval_batch, stacked, train_batch
-from sweep.optim import Adam, clip_factors, schedule_factor
+from sweep.compiled import Update, compiled_step, pays
+from sweep.data import Ahead, Drawn, drawn, eval_sets
+from sweep.epoch import Epoch
+from sweep.measure import Measurement, Totals, losses_and_hits, measurements
+from sweep.optim import Adam, step_factor
+from sweep.step import Outcome, Step, products_in
 from sweep.trial import Trial
-from tasks import TASKS, stream
+from tasks import stream
 
-DTYPES = {"fp32": torch.float32, "fp64": torch.float64}
+DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.float32, "fp64": torch.float64}
+"""Types of parameters, by precision."""
 
-EVAL_ELEMENTS = 2**21
-"""An evaluation runs in chunks of about as many stream elements (models × sequences × length × width)."""
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """How one model did on one set of sequences.
-
-    Attributes:
-        split: "train" (running mean over the epoch) or "eval".
-        length: of the sequences.
-        case: "all", or a case of the task's equalised set.
-        loss: mean cross-entropy, nats.
-        correct, count: right answers, answers.
-    """
-
-    split: str
-    length: int
-    case: str
-    loss: float
-    correct: int
-    count: int
+EVAL_ELEMENTS = {"cpu": 2**19, "cuda": 2**25, "mps": 2**23}
+"""An evaluation runs in chunks of about as many stream elements (models × sequences × length × width), by device: on a
+CPU, what stays in the cache."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +52,20 @@ class EpochRecord:
     diverged_step: list[int | None]
 
 
-def train(trials: Sequence[Trial], device: str = "cpu") -> Iterator[EpochRecord]:
+@dataclass(frozen=True)
+class Options:
+    """How to train; changes no result beyond rounding.
+
+    Attributes:
+        compile: "auto", "on" or "off"; see `sweep.compiled`.
+        packs_ahead: packs of this shape that are to follow in this process.
+    """
+
+    compile: str = "auto"
+    packs_ahead: int = 0
+
+
+def train(trials: Sequence[Trial], device: str = "cpu", options: Options = Options()) -> Iterator[EpochRecord]:
     """Trains trials of one shape together and yields a record after each epoch.
 
     Ends early when every trial has diverged.
@@ -72,36 +73,15 @@ def train(trials: Sequence[Trial], device: str = "cpu") -> Iterator[EpochRecord]
     Raises:
         ValueError: no trials, or trials of different shapes.
     """
-    pack = Pack(trials, torch.device(device))
-    for epoch in range(trials[0].epochs):
-        yield pack.train_epoch(epoch)
-        if all(step is not None for step in pack.diverged_step):
-            return
-
-
-@dataclass
-class Totals:
-    """Sums over sequences, per model: loss (nats), right answers; and how many answers that is."""
-
-    loss_M: Tensor
-    correct_M: Tensor
-    count: int = 0
-
-    @classmethod
-    def zero(cls, models: int, device: torch.device) -> "Totals":
-        exact = torch.float32 if device.type == "mps" else torch.float64  # Apple's GPUs have no float64
-        loss_M = torch.zeros(models, dtype=exact, device=device)
-        return cls(loss_M, torch.zeros(models, dtype=torch.int64, device=device))
-
-    def add(self, loss_M: Tensor, correct_M: Tensor, count: int) -> None:
-        self.loss_M += loss_M
-        self.correct_M += correct_M
-        self.count += count
-
-    def measurements(self, split: str, length: int, case: str) -> list[Measurement]:
-        """One measurement a model."""
-        losses, corrects = (self.loss_M / max(self.count, 1)).tolist(), self.correct_M.tolist()
-        return [Measurement(split, length, case, loss, correct, self.count) for loss, correct in zip(losses, corrects)]
+    pack = Pack(trials, torch.device(device), options)
+    epochs = range(trials[0].epochs)
+    with Ahead(chain.from_iterable(drawn(trials, epoch) for epoch in epochs), pack.device) as data:
+        for epoch in epochs:
+            with matrix_products(trials[0].precision):
+                record = pack.train_epoch(epoch, data)
+            yield record
+            if all(step is not None for step in pack.diverged_step):
+                return
 
 
 @dataclass
@@ -110,6 +90,7 @@ class Pack:
 
     trials: Sequence[Trial]
     device: torch.device
+    options: Options = Options()
     diverged_step: list[int | None] = field(init=False)
 
     def __post_init__(self):
@@ -119,106 +100,102 @@ class Pack:
         if any(trial.shape != first.shape for trial in self.trials):
             raise ValueError("the trials of a pack must have one shape")
         self.first = first
+        self.dtype = DTYPES[first.precision]
         self.network = Network(first.network)
         self.diverged_step = [None] * len(self.trials)
-        self.flat, self.p = self._start()
+        flat = self._start()
+        self.p = {name: view.requires_grad_() for name, view in self.step_of.views(flat).items()}
+        self.adam = Adam.start(flat, self._decay())
         self.rate_M1 = self._column("learning_rate")
-        self.optimizer = Adam(self.flat, self._decay())
+        self.update: Update = self._eager
+        self.epoch: Epoch | None = None
 
     def _column(self, name: str) -> Tensor:
         values = [getattr(trial, name) for trial in self.trials]
-        return torch.tensor(values, dtype=DTYPES[self.first.precision], device=self.device)[:, None]
+        return torch.tensor(values, dtype=self.dtype, device=self.device)[:, None]
 
-    def _start(self) -> tuple[Tensor, dict[str, Tensor]]:
-        """Initial weights: one flat row a model, and the parameters as views of it that autograd takes for leaves."""
+    def _start(self) -> Tensor:
+        """Initial weights, one flat row a model."""
         draws = [(partial(_init_stream, trial.seed), trial.init_scale) for trial in self.trials]
         arrays = stack(self.network.parameters(), draws)
+        self.step_of = Step(self.first, self.network, {name: array.shape for name, array in arrays.items()})
         flat = torch.cat([torch.from_numpy(a).flatten(1) for a in arrays.values()], dim=1)
-        flat = flat.to(self.device, DTYPES[self.first.precision])
-        sizes = [array[0].size for array in arrays.values()]
-        views = {
-            name: part.view(array.shape).requires_grad_()
-            for (name, array), part in zip(arrays.items(), flat.split(sizes, dim=1))
-        }
-        return flat, views
+        return flat.to(self.device, self.dtype)
 
     def _decay(self) -> Tensor | None:
         if not any(trial.weight_decay for trial in self.trials):
             return None
         masks = [
-            torch.full((p[0].numel(),), float(parameter.decays), dtype=p.dtype, device=self.device)
-            for p, parameter in zip(self.p.values(), self.network.parameters().values())
+            torch.full((size,), float(parameter.decays), dtype=self.dtype, device=self.device)
+            for size, parameter in zip(self.step_of.sizes, self.network.parameters().values())
         ]
         return self._column("weight_decay") * torch.cat(masks)
 
-    def train_epoch(self, epoch: int) -> EpochRecord:
-        """Trains one epoch (0-based), evaluates, and reports."""
-        first, totals = self.first, Totals.zero(len(self.trials), self.device)
-        data = stacked(self.trials, self.device, partial(train_batch, epoch=epoch))
-        losses = []
-        for step in range(first.steps_per_epoch):
-            tokens, labels = data.part(step * first.batch_size, (step + 1) * first.batch_size)
-            loss_M, correct_M, answers = self.step(tokens, labels, epoch * first.steps_per_epoch + step)
-            totals.add(loss_M * answers, correct_M, answers)
-            losses.append(loss_M)
-        results = [totals.measurements("train", first.length, "all")]
-        results += self.evaluate(epoch)
-        self._note_divergence(torch.stack(losses), epoch, results)
-        measurements = [
+    def _eager(self, adam: Adam, tokens_MBL: Tensor, labels: Tensor, rate_M1: Tensor) -> Outcome:
+        return self.step_of.eager(adam, self.p, tokens_MBL, labels, rate_M1)
+
+    def train_epoch(self, epoch: int, data: Iterator[Drawn]) -> EpochRecord:
+        """Trains one epoch (0-based), evaluates, and reports. Takes its sequences from `data`."""
+        started = time.perf_counter()
+        losses_SM, trained = self._steps(epoch, next(data))
+        totals = [trained, *(self.judged(next(data)) for _ in eval_sets(self.first))]
+        results = measurements(totals)  # the first wait for the device
+        self._note_divergence(losses_SM, epoch, results)
+        self._compile_if_it_pays(epoch, time.perf_counter() - started)
+        kept = [
             [] if self.diverged_step[m] is not None else [result[m] for result in results]
             for m in range(len(self.trials))
         ]
-        return EpochRecord(epoch + 1, first.epochs, measurements, list(self.diverged_step))
+        return EpochRecord(epoch + 1, self.first.epochs, kept, list(self.diverged_step))
 
-    def step(self, tokens_MBL: Tensor, labels: Tensor, step: int) -> tuple[Tensor, Tensor, int]:
-        """One optimizer step. Returns, before the update: mean loss [M], right answers [M], answers a model."""
-        embedded = self.network.embedded(self.p, tokens_MBL)
-        loss_M, correct_M, answers = losses_and_hits(self.network.scores(self.p, embedded), labels)
-        wanted = list(self.p.values())
-        if self.first.clip_norm:
-            wanted.append(embedded)
-        gradients = list(torch.autograd.grad(loss_M.sum(), wanted, materialize_grads=True))
-        if self.first.clip_norm:
-            gradients = self._clipped(gradients[:-1], gradients[-1])
-        factor = schedule_factor(self.first.schedule, step, self.first.steps)
-        self.optimizer.step(torch.cat([g.flatten(1) for g in gradients], dim=1), self.rate_M1 * factor)
-        return loss_M.detach(), correct_M, answers
+    def _steps(self, epoch: int, given: Drawn) -> tuple[Tensor, Totals]:
+        """An epoch's steps. Returns their losses, [S, M], and sums over them."""
+        first = self.first
+        steps = range(epoch * first.steps_per_epoch, (epoch + 1) * first.steps_per_epoch)
+        factors = [step_factor(first.schedule, step, first.steps) for step in steps]
+        rates_SM1 = torch.tensor(factors, dtype=torch.float64)[:, None, None] * self.rate_M1.cpu()
+        rates_SM1 = rates_SM1.to(self.device, self.dtype)
+        if self.epoch is None:
+            self.epoch = Epoch(partial(self.update, self.adam), given.data, rates_SM1)
+        losses_SM, hits_SM = self.epoch.run(given.data, rates_SM1)
+        totals = Totals.zero("train", first.length, "all", len(self.trials), self.device)
+        answers = given.data.labels[0].numel() // len(steps)
+        totals.loss_M += losses_SM.to(totals.loss_M.dtype).sum(dim=0) * answers
+        totals.correct_M += hits_SM.sum(dim=0)
+        totals.count = answers * len(steps)
+        return losses_SM, totals
 
-    def _clipped(self, gradients: Sequence[Tensor], embedded_gradient: Tensor) -> list[Tensor]:
-        """Gradients clipped tensor by tensor, model by model.
+    def step(self, tokens_MBL: Tensor, labels: Tensor, step: int) -> Outcome:
+        """One optimizer step on given sequences. Returns, before the update: mean loss [M] and right answers [M]."""
+        rate_M1 = self.rate_M1 * step_factor(self.first.schedule, step, self.first.steps)
+        return self.update(self.adam, tokens_MBL, labels, rate_M1)
 
-        The embedding's is clipped by the norm of its rows before those of equal tokens are summed: TensorFlow clips
-        such a gradient as slices, and the paper's BERT was trained so.
-        """
-        clipped = []
-        for name, gradient in zip(self.p, gradients):
-            measured = embedded_gradient if name == "embedding" else gradient
-            factor_M = clip_factors(measured.flatten(1).norm(dim=1), self.first.clip_norm)
-            clipped.append(gradient * factor_M.view(-1, *[1] * (gradient.dim() - 1)))
-        return clipped
+    def compile(self) -> None:
+        """Goes on with a compiled step."""
+        self.update, self.epoch = compiled_step(self.step_of, self.key), None
 
-    def evaluate(self, epoch: int) -> list[list[Measurement]]:
-        """Measurements at the evaluation length, and per case on the equalised sets; each a list over models."""
-        length = self.first.eval_length
-        data = stacked(self.trials, self.device, partial(eval_batch, epoch=epoch))
-        results = [self.judged(data).measurements("eval", length, "all")]
-        if self.first.samples_per_case:
-            for case in TASKS[self.first.task].cases:
-                for n in sorted({self.first.length, length}):
-                    data = stacked(self.trials, self.device, partial(case_batch, epoch=epoch, case=case, length=n))
-                    results.append(self.judged(data).measurements("eval", n, case))
-        return results
+    @property
+    def key(self) -> tuple:
+        """What a compiled step depends on."""
+        return (self.first.shape, len(self.trials), str(self.device), self.adam.decay is not None)
+
+    def _compile_if_it_pays(self, epoch: int, seconds: float) -> None:
+        ahead = self.first.epochs - epoch - 1 + self.options.packs_ahead * self.first.epochs
+        if self.update == self._eager and pays(self.options.compile, self.device, self.key, ahead * seconds):
+            self.compile()
 
     @torch.inference_mode()
-    def judged(self, data: Stacked) -> Totals:
+    def judged(self, given: Drawn) -> Totals:
         """Losses and right answers on given sequences, without training."""
-        totals = Totals.zero(len(self.trials), self.device)
-        _, count, length = data.tokens.shape
-        chunk = max(EVAL_ELEMENTS // (len(self.trials) * length * self.first.width), 1)
+        totals = Totals.zero(given.split, given.length, given.case, len(self.trials), self.device)
+        data = given.data.to(self.device)
+        count = data.tokens.shape[1]
+        chunk = max(EVAL_ELEMENTS[self.device.type] // (len(self.trials) * given.length * self.first.width), 1)
         for start in range(0, count, chunk):
             tokens, labels = data.part(start, start + chunk)
-            loss_M, correct_M, answers = losses_and_hits(self.network(self.p, tokens), labels)
-            totals.add(loss_M * answers, correct_M, answers)
+            with products_in(self.first.precision, self.device):
+                loss_M, correct_M, answers = losses_and_hits(self.network(self.p, tokens), labels)
+            totals.add(loss_M, correct_M, answers)
         return totals
 
     def _note_divergence(self, losses_SM: Tensor, epoch: int, results: list[list[Measurement]]) -> None:
@@ -240,16 +217,19 @@ class Pack:
     def _freeze(self, m: int) -> None:
         """Ends a diverged model: finite weights that no longer move, so that it costs no more than a model in
         training."""
-        for state in (self.flat, self.optimizer.mean, self.optimizer.square, self.rate_M1):
+        for state in (self.adam.flat, self.adam.mean, self.adam.square, self.rate_M1):
             state[m] = 0
 
 
-def losses_and_hits(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Mean cross-entropy [M] and right answers [M] of scores [M, …, C] against labels [M, …], and answers a model."""
-    m = scores.shape[0]
-    flat = functional.cross_entropy(scores.flatten(0, -2), labels.flatten(), reduction="none").view(m, -1)
-    correct_M = (scores.detach().argmax(dim=-1) == labels).flatten(1).sum(dim=1)
-    return flat.mean(dim=1), correct_M, flat.shape[1]
+@contextmanager
+def matrix_products(precision: str) -> Iterator[None]:
+    """Whether products of float32 matrices may use TF32 on a GPU: with "tf32" only. As before afterwards."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _init_stream(seed: int, name: str):

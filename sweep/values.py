@@ -11,7 +11,7 @@ from tasks import READOUTS
 
 OPTIMIZERS = ("adam",)
 SCHEDULES = ("linear", "warmup_linear")
-PRECISIONS = ("fp32", "fp64")
+PRECISIONS = ("fp32", "tf32", "bf16", "fp64")
 
 Count = Annotated[int, Field(ge=1, lt=2**31)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]

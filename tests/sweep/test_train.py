@@ -36,7 +36,7 @@ def trials(task="mode", model="nap", count=5, **values) -> list[Trial]:
 @pytest.mark.parametrize("model", MODELS)
 def test_a_pack_follows_plain_models_trained_one_at_a_time(task, model):
     pack_trials = trials(task, model, precision="fp64")
-    data = stacked(pack_trials, torch.device("cpu"), lambda trial: train_batch(trial, 0))
+    data = stacked(pack_trials, lambda trial: train_batch(trial, 0))
     pack, packed = Pack(pack_trials, torch.device("cpu")), []
     for step in range(20):
         packed.append(pack.step(*data.part(6 * step, 6 * step + 6), step)[0])

@@ -66,7 +66,7 @@ def losses_along(pack: Pack, arrays: dict[str, np.ndarray]) -> np.ndarray:
     for step in range(STEPS):
         tokens = torch.from_numpy(arrays["tokens"][step]).long()
         labels = torch.from_numpy(arrays["labels"][step]).long()
-        loss_M, _, _ = pack.step(tokens.expand(models, -1, -1), labels.expand(models, *labels.shape), step)
+        loss_M, _ = pack.step(tokens.expand(models, -1, -1), labels.expand(models, *labels.shape), step)
         losses.append(loss_M.tolist())
     return np.array(losses)
 

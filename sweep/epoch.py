@@ -1,0 +1,105 @@
+"""An epoch's steps. They work on tensors that stay where they are, so that on a CUDA device one step, from choosing its
+sequences to the update, is captured as a graph and replayed: an epoch does not wait for Python."""
+
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from sweep.data import Stacked
+from sweep.step import Outcome
+
+WARM_UP = 3
+"""Steps before a capture: in them libraries choose their algorithms and take their memory."""
+
+
+class Epoch:
+    """The steps of an epoch, and what is measured in them.
+
+    Args:
+        update: a step: takes tokens [M, B, L], labels and learning rates [M, 1], and gives mean losses [M] and right
+            answers [M].
+        data: an epoch's sequences: S·B of each draw.
+        steps: S.
+        rates_SM1: a first epoch's learning rates, [S, M, 1], on the device.
+    """
+
+    def __init__(self, update: Callable[[Tensor, Tensor, Tensor], Outcome], data: Stacked, rates_SM1: Tensor):
+        steps, models, _ = rates_SM1.shape
+        self.update, self.steps = update, steps
+        self.rates = torch.empty_like(rates_SM1)
+        device = rates_SM1.device
+        self.draw_M = data.draw_M.to(device)
+        self.tokens, self.labels = (
+            torch.empty(self._by_step(t).shape, dtype=t.dtype, device=device) for t in (data.tokens, data.labels)
+        )
+        self.at = torch.zeros(1, dtype=torch.int64, device=device)
+        self.losses_SM = torch.zeros(steps, models, dtype=rates_SM1.dtype, device=device)
+        self.hits_SM = torch.zeros(steps, models, dtype=torch.int64, device=device)
+        self.step = Captured(self._step) if device.type == "cuda" else self._step
+
+    def _by_step(self, t: Tensor) -> Tensor:
+        """[U, S·B, …] → [U, S, B, …]."""
+        return t.unflatten(1, (self.steps, -1))
+
+    def run(self, data: Stacked, rates_SM1: Tensor) -> Outcome:
+        """Trains an epoch. Returns losses and right answers of every step, [S, M]; the next epoch writes over them."""
+        self.tokens.copy_(self._by_step(data.tokens), non_blocking=True)
+        self.labels.copy_(self._by_step(data.labels), non_blocking=True)
+        self.rates.copy_(rates_SM1)
+        self.at.zero_()
+        for _ in range(self.steps):
+            self.step()
+        return self.losses_SM, self.hits_SM
+
+    def _step(self) -> None:
+        tokens, labels = (t.index_select(1, self.at).squeeze(1)[self.draw_M] for t in (self.tokens, self.labels))
+        loss_M, hits_M = self.update(tokens, labels, self.rates.index_select(0, self.at).squeeze(0))
+        self.losses_SM.index_copy_(0, self.at, loss_M.unsqueeze(0))
+        self.hits_SM.index_copy_(0, self.at, hits_M.unsqueeze(0))
+        self.at += 1
+
+
+class Captured:
+    """Calls `step`, which takes nothing, returns nothing and works on tensors that stay where they are; from the
+    fourth call on as a replayed graph. Where the device cannot capture it, one warning and calls as before."""
+
+    def __init__(self, step: Callable[[], None]):
+        self.step = step
+        self.calls = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.fails = False
+
+    def __call__(self) -> None:
+        self.calls += 1
+        if self.graph is None and self.calls > WARM_UP and not self.fails:
+            self._capture()
+        if self.graph is not None:
+            self.graph.replay()
+        elif self.fails:
+            self.step()
+        else:
+            self._aside()
+
+    def _aside(self) -> None:
+        """A call on a stream of its own, as captures want it before them."""
+        here, aside = torch.cuda.current_stream(), torch.cuda.Stream()
+        aside.wait_stream(here)
+        with torch.cuda.stream(aside):
+            self.step()
+        here.wait_stream(aside)
+
+    def _capture(self) -> None:
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self.step()
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            self.fails = True
+            reason = (str(error).strip().splitlines() or ["RuntimeError"])[0]
+            warnings.warn(f"this step cannot be captured as a CUDA graph, going on without: {reason}", stacklevel=3)
+        else:
+            self.graph = graph
