@@ -95,6 +95,16 @@ class NetworkSpec:
         tokens = (self.depth - 1) * length + self.reads(length)
         return self.forward_flops(length) + PASS_COST * tokens * (10 * self.width + 6 * self.hidden_width)
 
+    def training_bytes(self, batch: int) -> float:
+        """About what training one model in float32 takes of memory: what the backward pass needs of the forward one,
+        and parameters with their gradients and the optimizer's two means."""
+        tokens, reads = batch * self.length, batch * self.reads(self.length)
+        layers = (self.depth - 1) * tokens + reads
+        activations = layers * (10 * self.width + 4 * self.hidden_width) + 4 * tokens * self.width
+        activations += 3 * reads * self.outputs
+        parameters = self.vocabulary * self.width + self.depth * (4 * self.width + 2 * self.hidden_width) * self.width
+        return 4 * (activations + 6 * parameters)
+
     def train_flops(self, sequences: float) -> float:
         """Operations of training on `sequences` of the training length: a backward pass counts as two forward ones."""
         return 3 * self.forward_flops(self.length) * sequences

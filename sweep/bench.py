@@ -12,11 +12,13 @@ from torch.nn import functional
 
 from models.plain import PlainModel
 from results.files import save_text
-from sweep.data import stacked, train_batch
+from sweep.compiled import SAVED_SHARE
+from sweep.data import drawn
+from sweep.device import free_memory
 from sweep.errors import InfrastructureError
 from sweep.estimate import Rate, calibration_path
 from sweep.packs import pack_width
-from sweep.train import Pack
+from sweep.train import Pack, matrix_products
 from sweep.trial import Trial
 
 SHAPES = [
@@ -24,8 +26,18 @@ SHAPES = [
     for task in ("cases", "mode")
     for width in (16, 32, 128)
     for model in ("nap", "mte", "bert", "sum", "max")
+] + [{"task": "cases", "width": 512, "model": model} for model in ("nap", "sum")]
+
+LENGTHS = [
+    {"task": "mode", "width": 32, "model": model, "length": length, "batch_size": 8192 // length}
+    for model in ("nap", "mte")
+    for length in (128, 512, 2048, 4096)
 ]
-ROUNDS, WARM_UP = 5, 1
+"""One number of tokens a step at every length: what a token costs."""
+
+ROUNDS = {"cpu": 7, "cuda": 5, "mps": 5}
+STEPS = {"cpu": 1, "cuda": 40, "mps": 20}
+"""Steps of a round, by device: an accelerator is waited for once a round, as it is once an epoch."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +62,18 @@ class Reached:
         seconds: a model's share of a pack's step, median.
         plain_seconds: of the same step by one plain PyTorch model, median, measured in turn with the pack's.
         flops: operations of a model's step, matrix products only.
+        tokens: of a model's step.
     """
 
     task: str
     model: str
     width: int
+    length: int
     pack_width: int
     seconds: float
     plain_seconds: float
     flops: float
+    tokens: int
 
     @property
     def speedup(self) -> float:
@@ -81,25 +96,34 @@ def ceilings(device: str) -> Ceilings:
     return Ceilings(2 * n**3 / multiply, 2 * 4 * elements / copy)
 
 
-def reached(shape: dict[str, Any], device: str, rounds: int = ROUNDS) -> Reached:
-    """Measures a training step of a shape of the paper, packed and plain in turn."""
-    values = {**shape, "epochs": 1, "steps_per_epoch": rounds + WARM_UP}
-    models = pack_width(Trial.from_values(values))
+def reached(shape: dict[str, Any], device: str, rounds: int | None = None) -> Reached:
+    """Measures a training step of a shape of the paper, as training runs it, and by a plain model in turn."""
+    kind = torch.device(device).type
+    steps, rounds = STEPS[kind], rounds or ROUNDS[kind]
+    values = {**shape, "epochs": rounds + 1, "steps_per_epoch": steps}
+    models = pack_width(Trial.from_values(values), free_memory(device))
     trials = [Trial.from_values({**values, "seed": seed}) for seed in range(models)]
-    pack = Pack(trials, torch.device(device))
-    data = stacked(trials, lambda trial: train_batch(trial, 0)).to(pack.device)
-    plain = _plain_step(trials[0], device)
+    pack, plain = Pack(trials, torch.device(device)), _plain_step(trials[0], device)
+    if kind in SAVED_SHARE:
+        pack.compile()
     packed_seconds, plain_seconds = [], []
-    for step in range(rounds + WARM_UP):
-        tokens, labels = data.part(step * trials[0].batch_size, (step + 1) * trials[0].batch_size)
-        packed_seconds.append(_seconds(lambda: pack.step(tokens, labels, step), device) / models)  # noqa: B023  called now
-        plain_seconds.append(_seconds(lambda: plain(tokens[0], labels[0]), device))  # noqa: B023
+    for epoch in range(rounds + 1):
+        data = next(drawn(trials, epoch))
+        tokens, labels = data.data.to(pack.device).part(0, trials[0].batch_size)
+        with matrix_products(trials[0].precision):
+            packed_seconds.append(_seconds(lambda: pack.train_steps(epoch, data), device) / models / steps)  # noqa: B023  called now
+            plain_seconds.append(_seconds(lambda: plain(tokens[0], labels[0]), device))  # noqa: B023
+    trial = trials[0]
     return Reached(
-        **shape,
+        task=shape["task"],
+        model=shape["model"],
+        width=trial.width,
+        length=trial.length,
         pack_width=models,
-        seconds=statistics.median(packed_seconds[WARM_UP:]),
-        plain_seconds=statistics.median(plain_seconds[WARM_UP:]),
-        flops=trials[0].train_flops / trials[0].steps,
+        seconds=statistics.median(packed_seconds[1:]),  # the first warms up
+        plain_seconds=statistics.median(plain_seconds[1:]),
+        flops=trial.train_flops / trial.steps,
+        tokens=trial.batch_size * trial.length,
     )
 
 
@@ -135,7 +159,8 @@ def save_calibration(measured: list[Reached]) -> None:
     """
     rates = []
     for shape in measured:
-        trial = Trial.from_values({"task": shape.task, "model": shape.model, "width": shape.width})
+        values = {"task": shape.task, "model": shape.model, "width": shape.width, "length": shape.length}
+        trial = Trial.from_values({**values, "batch_size": shape.tokens // shape.length})
         per_step = trial.training_cost / trial.steps
         rates.append(asdict(Rate(trial.mixer, trial.width, trial.length, shape.seconds / per_step)))
     path = calibration_path()

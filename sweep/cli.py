@@ -5,6 +5,8 @@ import json
 import os
 import signal
 import sys
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -41,6 +43,9 @@ WidthOption = Annotated[
 ]
 RetryOption = Annotated[bool, typer.Option("--retry-failed", help="Also run again what failed or ran out of memory.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
+CompileOption = Annotated[
+    str, typer.Option(help="Compile the training step: auto (where it pays), on, off.", metavar="auto|on|off")
+]
 ThreadsOption = Annotated[int | None, typer.Option(help="Processor threads; by default all there are.", min=1)]
 
 STORE = "store"
@@ -123,18 +128,22 @@ def run(
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first trial that fails.")] = False,
     max_trials: MaxTrialsOption = MOST_TRIALS,
     pack_width: WidthOption = None,
+    compile: CompileOption = "auto",
 ) -> None:
     """Run what a study is missing. Running it again goes on where it stopped."""
     from cluster.inline import InlineExecutor
     from results.store import Store
-    from sweep.device import chosen_device
+    from sweep.device import check_precision, chosen_device, free_memory
+    from sweep.packs import packs_of
     from sweep.plan import check_size, make_plan
     from sweep.run import Limits
     from sweep.run import run as run_plan
     from sweep.show import show_nothing_to_run, show_outcome, show_start
     from sweep.study import Study
-    from sweep.work import available_threads, train_pack
+    from sweep.work import available_threads, prepare, train_pack
 
+    if compile not in (modes := ("auto", "on", "off")):
+        raise UsageError(f"--compile {compile}: must be one of {', '.join(modes)}")
     loaded, opened = Study.load(study, sets), Store(store_path(store))
     made = make_plan(loaded, opened, retry_failed=retry_failed, max_trials=max_trials, pack_width=pack_width)
     check_size(made, max_trials)
@@ -143,10 +152,15 @@ def run(
         raise typer.Exit(SOME_FAILED if made.failed else OK)
     opened.check_writable()
     on = chosen_device(device)
+    check_precision(made.to_run, on)
+    if on != "cpu":
+        made = replace(made, packs=packs_of(made.to_run, pack_width, free_memory(on)))
     threads = checked_threads(threads) or available_threads()
     show_start(made, opened.path, on, threads)
+    prepare(on)
+    options: dict[str, Any] = {"device": on, "threads": threads, "compile": compile}
     limits = Limits(1 if fail_fast else max_failures)
-    outcome = run_plan(made, opened, InlineExecutor(train_pack), device=on, threads=threads, limits=limits)
+    outcome = run_plan(made, opened, InlineExecutor(train_pack), limits=limits, **options)
     show_outcome(made, outcome, opened.path, command_line())
     if outcome.stopped == "interrupted":
         raise typer.Exit(INTERRUPTED)
@@ -178,16 +192,17 @@ def bench(device: DeviceOption = "auto", threads: ThreadsOption = None, as_json:
     """Measure what training reaches on this machine, and keep it for the estimates of `sweep plan`."""
     from sweep.device import chosen_device
     from sweep.show import say, show_bench, show_ceilings
-    from sweep.work import available_threads, set_up_worker
+    from sweep.work import available_threads, prepare, set_up_worker
 
     on = chosen_device(device)
     set_up_worker(checked_threads(threads) or available_threads())
-    from sweep.bench import SHAPES, ceilings, reached, save_calibration
+    prepare(on)
+    from sweep.bench import LENGTHS, SHAPES, ceilings, reached, save_calibration
 
     most, measured = ceilings(on), []
     if not as_json:
         show_ceilings(most, on)
-    for shape in SHAPES:
+    for shape in [*SHAPES, *LENGTHS]:
         measured.append(reached(shape, on))
         if not as_json:
             show_bench(measured[-1], most, first=len(measured) == 1)
@@ -218,6 +233,7 @@ def command_line() -> str:
 def main() -> None:
     """The entry point: runs a command and turns what a person can mend into one line and an exit code."""
     signal.signal(signal.SIGINT, _exit_interrupted)
+    warnings.formatwarning = lambda message, *_, **__: f"sweep: {message}\n"
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no × shows ? and goes on

@@ -1,6 +1,12 @@
 """Which device to train on."""
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from sweep.errors import UsageError
+
+if TYPE_CHECKING:
+    from sweep.trial import Trial
 
 KINDS = ("auto", "cpu", "cuda", "mps")
 
@@ -26,3 +32,23 @@ def chosen_device(name: str) -> str:
     if colon and (not index.isdigit() or int(index) >= torch.cuda.device_count()):
         raise UsageError(f"--device {name}: there are {torch.cuda.device_count()} GPUs, cuda:0 the first")
     return name
+
+
+def free_memory(device: str) -> int | None:
+    """Free bytes of a GPU; None for a CPU, and where it cannot be known."""
+    if not device.startswith("cuda"):
+        return None
+    import torch
+
+    return torch.cuda.mem_get_info(torch.device(device))[0]
+
+
+def check_precision(trials: "Iterable[Trial]", device: str) -> None:
+    """Raises UsageError where trials want what a device does not have: their rows would say what is not so."""
+    wanted = {trial.precision for trial in trials}
+    if "tf32" in wanted and not device.startswith("cuda"):
+        raise UsageError(
+            f'precision = "tf32": only a CUDA GPU multiplies so, and this would run on {device}; "fp32" does'
+        )
+    if "fp64" in wanted and device == "mps":
+        raise UsageError('precision = "fp64": an Apple GPU has no such numbers; "fp32" does, or --device cpu')

@@ -1,40 +1,54 @@
 """Trials into packs: how many of one shape train together, and in which order the packs go."""
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 from sweep.trial import Trial
 
-PACK_ELEMENTS = 2**19
-"""Elements of the stream (models × sequences × length × width) that a pack may have on a CPU, where wider packs leave
-the cache: at width 16 and length 128, packs of 8."""
+PACK_ELEMENTS = 2**20
+"""Elements of the stream (models × sequences × length × width) that a pack may have on a CPU: at width 16 and length
+128, packs of 16. Up to there a model's step gets cheaper with every doubling of narrow packs; beyond, nothing more is
+gained (docs/performance.md)."""
 
 MOST_IN_A_PACK = 64
-"""A pack is lost whole, so it never gets wider than this."""
+"""A pack is lost whole, so on a CPU it never gets wider than this."""
+
+MEMORY_SHARE = 0.6
+"""Share of a GPU's free memory that a pack may be expected to take."""
+
+MOST_ON_A_GPU = 512
 
 
-def pack_width(trial: Trial) -> int:
-    """How many trials of this one's shape train together on a CPU."""
+def pack_width(trial: Trial, memory: int | None = None) -> int:
+    """How many trials of this one's shape train together.
+
+    Args:
+        trial: any of the shape.
+        memory: free bytes of the GPU that is to train them; None: a CPU does.
+    """
+    if memory is not None:
+        fit = int(MEMORY_SHARE * memory // trial.network.training_bytes(trial.batch_size))
+        return max(1, min(MOST_ON_A_GPU, fit))
     elements = trial.batch_size * trial.length * trial.width
     return max(1, min(MOST_IN_A_PACK, PACK_ELEMENTS // elements))
 
 
-def packs_of(trials: Iterable[Trial], width: int | None = None) -> list[list[Trial]]:
+def packs_of(trials: Iterable[Trial], width: int | None = None, memory: int | None = None) -> list[list[Trial]]:
     """Packs of trials of one shape, the most expensive first so that none is waited for at the end.
 
     Args:
         trials: in any order.
         width: trials in a pack; None leaves it to `pack_width`.
+        memory: free bytes of the GPU that is to train them; None: a CPU does.
     """
     shapes: dict[tuple, list[Trial]] = {}
     for trial in trials:
         shapes.setdefault(trial.shape, []).append(trial)
-    packs = [pack for members in shapes.values() for pack in _cut(members, width or pack_width(members[0]))]
+    packs = [pack for members in shapes.values() for pack in _cut(members, width or pack_width(members[0], memory))]
     return sorted(packs, key=lambda pack: -len(pack) * pack[0].cost)
 
 
 def _cut(members: Sequence[Trial], width: int) -> list[list[Trial]]:
-    """Runs of about equal length, at most `width` each."""
-    count = -(-len(members) // width)
-    bounds = [len(members) * i // count for i in range(count + 1)]
-    return [list(members[low:high]) for low, high in pairwise(bounds)]
+    """As few runs as there can be of at most `width`, all of one width but the last: what is compiled for one serves
+    the others."""
+    even = -(-len(members) // -(-len(members) // width))
+    return [list(members[low : low + even]) for low in range(0, len(members), even)]

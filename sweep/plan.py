@@ -80,7 +80,7 @@ def make_plan(
     max_trials: int = MOST_TRIALS,
     pack_width: int | None = None,
 ) -> Plan:
-    """The plan of a study on a store.
+    """The plan of a study on a store, in packs for a CPU.
 
     Raises:
         StoreError: the store is of a newer version, or no store.

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -122,6 +123,7 @@ def run(
     *,
     device: str = "cpu",
     threads: int | None = None,
+    compile: str = "auto",
     limits: Limits = Limits(),
     stream: Any = None,
 ) -> Outcome:
@@ -136,9 +138,9 @@ def run(
     assert plan.packs is not None and plan.to_run is not None
     tally = Tally(len(plan.to_run), sum(trial.cost for trial in plan.to_run))
     progress = Progress(tally, stream)
-    session = _Session(plan, executor, Recorder(store), tally, progress, device, threads, limits)
-    for pack in plan.packs:
-        session.submit(pack)
+    session = _Session(plan, executor, Recorder(store), tally, progress, device, threads, compile, limits)
+    for pack, ahead in zip(plan.packs, packs_ahead(plan.packs)):
+        session.submit(pack, ahead=ahead)
     with progress:
         try:
             with _interrupts(Stopper(session.stop_for_interrupt)), _interrupts(_stop_now, signal.SIGTERM):
@@ -162,6 +164,7 @@ class _Session:
     progress: Progress
     device: str
     threads: int | None
+    compile: str
     limits: Limits
     stopped: str | None = None
     errors: dict[str, int] = field(default_factory=dict)
@@ -170,9 +173,10 @@ class _Session:
     def __post_init__(self):
         self.versions = versions()
 
-    def submit(self, pack: list[Trial], urgent: bool = False) -> None:
+    def submit(self, pack: list[Trial], urgent: bool = False, ahead: int = 0) -> None:
         attempts = [self.plan.attempts.get(trial.id, 0) + 1 for trial in pack]
-        payload = Payload(tuple(pack), tuple(attempts), self.device, self.threads, self.versions)
+        how = (self.device, self.threads, self.versions, self.compile, ahead)
+        payload = Payload(tuple(pack), tuple(attempts), *how)
         self.payloads[self.executor.submit(payload, urgent)] = payload
 
     def take(self, event) -> None:
@@ -229,6 +233,17 @@ class _Session:
             self.tally.diverged += row["status"] == "diverged"
             self.tally.failed += row["status"] in ("failed", "oom")
         self.recorder.add(rows, curves)
+
+
+def packs_ahead(packs: list[list[Trial]]) -> list[int]:
+    """For each pack, how many of its shape and width come after it."""
+    ahead: Counter[tuple] = Counter()
+    counts = []
+    for pack in reversed(packs):
+        key = (pack[0].shape, len(pack))
+        counts.append(ahead[key])
+        ahead[key] += 1
+    return counts[::-1]
 
 
 def in_training(payload: Payload) -> InTraining:

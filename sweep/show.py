@@ -167,12 +167,13 @@ def show_ceilings(ceilings: "Ceilings", device: str) -> None:
     say(f"ceilings of {device}: {matrix:,.0f} GFLOP/s in matrix products, {copy:,.1f} GB/s in copying")
 
 
-BENCH_ROW = "{:6} {:5} {:>6} {:>5} {:>18} {:>12} {:>9} {:>9} {:>12}"
+BENCH_ROW = "{:6} {:5} {:>6} {:>7} {:>5} {:>18} {:>11} {:>9} {:>9} {:>11} {:>11}"
 
 
 def show_bench(shape: "Reached", ceilings: "Ceilings", first: bool) -> None:
     """What training reaches for one shape, a line; before the first, the heads of the columns."""
-    heads = ("task", "model", "width", "pack", "ms a model & step", "plain loop", "speed-up", "GFLOP/s", "of ceiling")
+    heads = ("task", "model", "width", "length", "pack", "ms a model & step", "plain loop", "speed-up", "GFLOP/s",
+             "of ceiling", "µs a token")  # fmt: skip
     if first:
         say(BENCH_ROW.format(*heads))
     say(
@@ -180,11 +181,13 @@ def show_bench(shape: "Reached", ceilings: "Ceilings", first: bool) -> None:
             shape.task,
             shape.model,
             shape.width,
+            shape.length,
             shape.pack_width,
             f"{1000 * shape.seconds:.1f}",
             f"{1000 * shape.plain_seconds:.1f}",
             f"{shape.speedup:.1f}×",
             f"{shape.flops_per_second / 1e9:.1f}",
             f"{shape.flops_per_second / ceilings.matrix_flops:.0%}",
+            f"{1e6 * shape.seconds / shape.tokens:.2f}",
         ),
     )

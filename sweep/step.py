@@ -53,7 +53,12 @@ class Step:
         return loss_M.detach(), correct_M
 
     def functional(
-        self, state: tuple[Tensor, Tensor, Tensor], decay: Tensor | None, tokens_MBL: Tensor, labels: Tensor, rate_M1: Tensor
+        self,
+        state: tuple[Tensor, Tensor, Tensor],
+        decay: Tensor | None,
+        tokens_MBL: Tensor,
+        labels: Tensor,
+        rate_M1: Tensor,
     ) -> Outcome:
         """The same without leaves, as `torch.compile` takes it whole. `state`: `Adam`'s flat, mean and square."""
         adam = Adam(*state, decay)

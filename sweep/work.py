@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ class Payload:
         device: "cpu", "cuda", …
         threads: processor threads that the worker may use; None leaves torch's own choice.
         versions: sweep_version and git_commit, as the driver knows them.
+        compile: whether to compile the step: "auto", "on" or "off".
+        packs_ahead: packs of this shape that are to follow on this worker.
     """
 
     trials: Sequence[Trial]
@@ -28,6 +31,8 @@ class Payload:
     device: str
     threads: int | None
     versions: dict[str, str | None]
+    compile: str = "auto"
+    packs_ahead: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,12 +56,12 @@ def train_pack(payload: Payload) -> Iterator[EpochDone | PackDone]:
     """Trains a pack: a message after each epoch, then the rows."""
     import torch
 
-    from sweep.train import train
+    from sweep.train import Options, train
 
     set_up_worker(payload.threads)
     started = time.perf_counter()
     records = []
-    for record in train(payload.trials, payload.device):
+    for record in train(payload.trials, payload.device, Options(payload.compile, payload.packs_ahead)):
         records.append(record)
         yield EpochDone(record.epoch, record.epochs, sum(step is not None for step in record.diverged_step))
     seconds = time.perf_counter() - started
@@ -89,6 +94,17 @@ def set_up_worker(threads: int | None) -> None:
     if threads:
         torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
+
+
+def prepare(device: str) -> None:
+    """Builds what a device needs once a machine, and says that it takes a while."""
+    if device != "cpu":
+        return
+    from models import kernels
+
+    if not kernels.all_built():
+        print("building the CPU kernels (once on this machine, under a minute)", file=sys.stderr)
+    kernels.enabled()
 
 
 def provenance(payload: Payload) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -27,6 +28,7 @@ FLAGS = ("-std=c++17", "-O3", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", 
          "-Wno-ignored-attributes")  # fmt: skip
 """Sums may be reordered, as vectors need it; NaN and infinity stay what they are, as divergence is told by them."""
 
+NAMES = ("norm", "softmax", "linear")
 COMPILERS = ("g++", "clang++", "c++")
 BUILD_SECONDS = 300
 
@@ -51,12 +53,22 @@ def enabled() -> bool:
     if os.environ.get("SWEEP_KERNELS") == "off":
         return False
     try:
-        for name in ("norm", "softmax", "linear"):
+        with ThreadPoolExecutor(len(NAMES)) as pool:
+            list(pool.map(built, NAMES))
+        for name in NAMES:
             library(name)
     except (BuildError, OSError) as error:
         warnings.warn(f"no CPU kernels, training will take longer: {error}", RuntimeWarning, stacklevel=2)
         return False
     return True
+
+
+def all_built() -> bool:
+    """Whether there is nothing to build: all is built, or cannot be."""
+    try:
+        return os.environ.get("SWEEP_KERNELS") == "off" or all(target_of(name).exists() for name in NAMES)
+    except BuildError:
+        return True
 
 
 @cache
@@ -71,21 +83,35 @@ def library(name: str) -> ctypes.CDLL:
 
 
 def built(name: str) -> Path:
-    """The shared library of NAME.cpp, in the user's cache under a name that stands for its text, compiler and
-    processor."""
-    compiler = os.environ.get("CXX") or next(filter(None, map(shutil.which, COMPILERS)), None)
-    if compiler is None:
-        raise BuildError(f"there is no C++ compiler ({', '.join(COMPILERS)}, or CXX)")
-    flags = [*FLAGS, *_processor_flags()]
-    texts = [path.read_text() for path in (*sorted(HERE.glob("*.h")), HERE / f"{name}.cpp")]
-    key = hashlib.sha256("\0".join([compiler, *flags, _processor(), *texts]).encode()).hexdigest()[:16]
-    target = cache_folder() / f"{name}-{key}.so"
+    """The shared library of NAME.cpp, built if it is not yet.
+
+    Raises:
+        BuildError: no compiler, or it failed.
+        OSError: what was built cannot be kept.
+    """
+    target = target_of(name)
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-            _compile(compiler, flags, HERE / f"{name}.cpp", Path(scratch))
+            _compile(HERE / f"{name}.cpp", Path(scratch))
             os.replace(Path(scratch) / "kernels.so", target)  # several workers may build at once: the last one stays
     return target
+
+
+def target_of(name: str) -> Path:
+    """Where the library of NAME.cpp is kept: in the user's cache, under a name that stands for its text, compiler and
+    processor. Raises BuildError without a compiler."""
+    texts = [path.read_text() for path in (*sorted(HERE.glob("*.h")), HERE / f"{name}.cpp")]
+    key = hashlib.sha256("\0".join([*_command(), _processor(), *texts]).encode()).hexdigest()[:16]
+    return cache_folder() / f"{name}-{key}.so"
+
+
+def _command() -> list[str]:
+    """The compiler and its flags."""
+    compiler = os.environ.get("CXX") or next(filter(None, map(shutil.which, COMPILERS)), None)
+    if compiler is None:
+        raise BuildError(f"there is no C++ compiler ({', '.join(COMPILERS)}, or CXX)")
+    return [compiler, *FLAGS, *_processor_flags()]
 
 
 def cache_folder() -> Path:
@@ -93,9 +119,10 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweep" / "kernels"
 
 
-def _compile(compiler: str, flags: list[str], source: Path, folder: Path) -> None:
+def _compile(source: Path, folder: Path) -> None:
     """Compiles with OpenMP where it is, and links without: its symbols are those of the library that torch has
     loaded, so that both share their threads."""
+    compiler, *flags = _command()
     compiled = [compiler, *flags, "-c", str(source), "-o", str(folder / "kernels.o")]
     if _run([*compiled, "-fopenmp"]):
         problem = _run([*compiled, "-Wno-unknown-pragmas"])

@@ -16,7 +16,8 @@ from sweep.study import Study
 @pytest.fixture(autouse=True)
 def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(bench, "ROUNDS", 2)
+    monkeypatch.setattr(bench, "ROUNDS", {"cpu": 2})
+    monkeypatch.setattr(bench, "LENGTHS", [])
 
 
 def test_a_calibration_is_the_basis_of_an_estimate(tmp_path):
