@@ -1,7 +1,6 @@
 """A pack's step compiled by `torch.compile`, once for each shape in a process, and only where that pays."""
 
 import os
-import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +21,9 @@ none: `models.kernels` are compiled once for all shapes there, and the compiled 
 MODES = ("auto", "on", "off")
 
 Update = Callable[[Adam, Tensor, Tensor, Tensor], Outcome]
+"""A step: optimizer, tokens [M, B, L], labels and learning rates [M, 1] → outcome."""
 
-_compiled: dict[tuple, Update] = {}
+_compiled: dict[tuple, Callable[..., Outcome]] = {}
 _broken: list[str] = []
 
 
@@ -42,32 +42,33 @@ def pays(mode: str, device: torch.device, key: tuple, seconds_ahead: float) -> b
     return mode == "on" or key in _compiled or saved > COMPILE_SECONDS
 
 
-def compiled_step(step: Step, key: tuple) -> Update:
-    """The step compiled. It falls back to the step as it is, with one warning a process, where there is no compiler.
+def compiled_step(step: Step, key: tuple, eager: Update) -> Update:
+    """The step compiled. Where the compiler fails it is `eager`, with one warning a process.
 
     Args:
         key: stands for all that the program depends on: shape, models, device. Packs with one key share the program.
     """
     if key not in _compiled:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweep" / "inductor"
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache if _writable(cache) else tempfile.mkdtemp()))
-        program = torch.compile(step.functional, dynamic=False, fullgraph=True)
+        if _writable(cache):
+            os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))  # by default it does not outlive a reboot
+        _compiled[key] = torch.compile(step.functional, dynamic=False, fullgraph=True)
+    program = _compiled[key]
 
-        def update(adam: Adam, tokens_MBL: Tensor, labels: Tensor, rate_M1: Tensor) -> Outcome:
-            state = ((adam.flat, adam.mean, adam.square), adam.decay)
-            try:
-                if not _broken:
-                    with torch.no_grad():
-                        return program(*state, tokens_MBL, labels, rate_M1)
-            except Exception as error:  # whatever a compiler may raise; nothing has been updated yet
-                reason = str(error).strip().splitlines() or [type(error).__name__]
-                _broken.append(reason[0])
-                warnings.warn(f"torch.compile does not work here, going on without: {reason[0]}", stacklevel=2)
-            with torch.no_grad():
-                return step.functional(*state, tokens_MBL, labels, rate_M1)
+    def update(adam: Adam, tokens_MBL: Tensor, labels: Tensor, rate_M1: Tensor) -> Outcome:
+        try:
+            if not _broken:
+                with torch.no_grad():
+                    return program((adam.flat, adam.mean, adam.square), adam.decay, tokens_MBL, labels, rate_M1)
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except Exception as error:  # whatever a compiler may raise; nothing has been updated yet
+            reason = " ".join(str(error).split("\n")[:2]).strip() or type(error).__name__
+            _broken.append(reason)
+            warnings.warn(f"torch.compile does not work here, going on without: {reason}", stacklevel=2)
+        return eager(adam, tokens_MBL, labels, rate_M1)
 
-        _compiled[key] = update
-    return _compiled[key]
+    return update
 
 
 def _writable(folder: Path) -> bool:

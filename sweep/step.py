@@ -63,7 +63,7 @@ class Step:
         """The same without leaves, as `torch.compile` takes it whole. `state`: `Adam`'s flat, mean and square."""
         adam = Adam(*state, decay)
 
-        def total(flat_MP: Tensor, nudge: Tensor) -> tuple[Tensor, Outcome]:
+        def total(flat_MP, nudge):  # without types: the compiler does not know those of tuples
             with products_in(self.trial.precision, tokens_MBL.device):
                 _, loss_M, correct_M = self.forward(self.views(flat_MP), tokens_MBL, labels, nudge)
             return loss_M.sum(), (loss_M, correct_M)

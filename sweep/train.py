@@ -172,7 +172,7 @@ class Pack:
 
     def compile(self) -> None:
         """Goes on with a compiled step."""
-        self.update, self.epoch = compiled_step(self.step_of, self.key), None
+        self.update, self.epoch = compiled_step(self.step_of, self.key, self._eager), None
 
     @property
     def key(self) -> tuple:

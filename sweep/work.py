@@ -1,5 +1,6 @@
 """What a worker runs: one pack, from plain values to rows. Everything it needs comes in the payload."""
 
+import ctypes
 import os
 import socket
 import sys
@@ -10,6 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sweep.trial import Trial, as_row
+
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
+"""Options of glibc's mallopt."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,16 @@ def set_up_worker(threads: int | None) -> None:
     if threads:
         torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
+    keep_freed_memory()
+
+
+def keep_freed_memory() -> None:
+    """Tells glibc's allocator to keep what a step has freed for the next one. Without it tensors beyond 32 MB are new
+    memory in every step, which the system clears page by page: 3% of the time of a pack of two models of width 128."""
+    allocator = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if allocator is not None:
+        for option, value in ((M_MMAP_THRESHOLD, 2**30), (M_TRIM_THRESHOLD, 2**31 - 1), (M_TOP_PAD, 2**26)):
+            allocator(option, value)
 
 
 def prepare(device: str) -> None:

@@ -41,8 +41,9 @@ class BuildError(Exception):
 
 
 def usable(*tensors: Tensor) -> bool:
-    """Whether kernels may take these tensors: on a CPU, of a type that they know, and not being traced."""
-    if torch.compiler.is_compiling() or not enabled():
+    """Whether kernels may take these tensors: on a CPU, of a type that they know, and neither traced nor to be rounded
+    by autocast."""
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or not enabled():
         return False
     return all(tensor.device.type == "cpu" and tensor.dtype in SUFFIX for tensor in tensors)
 

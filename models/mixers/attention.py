@@ -31,6 +31,10 @@ SOFTMAX_HEAD_WIDTHS = (1, 2, 4, 8, 16)
 the time at 4, two thirds at 8, four fifths at 16, and more at 32 (docs/performance.md)."""
 
 
+HEAD_BY_HEAD = 64
+"""Width of a head from which products head by head, without kernels, beat masked products of all heads at once."""
+
+
 class Attention(Mixer):
     """Queries, keys and values from one linear layer each; subclasses say what becomes of them."""
 
@@ -118,6 +122,11 @@ class LinearAttention(Attention):
 def key_products(q_MBRD: Tensor, k_MBLD: Tensor, others: tuple[Tensor, ...], heads: int) -> list[Tensor]:
     """For each other [M, B, L, D]: per head q·(kᵀ·other), each [M, B, R, D] like the queries."""
     m, b, reads, d = q_MBRD.shape
+    if d // heads >= HEAD_BY_HEAD:
+        split = lambda x: x.reshape(m * b, -1, heads, d // heads).transpose(1, 2)  # noqa: E731
+        k_NHEL = split(k_MBLD).transpose(2, 3)
+        parts = [split(q_MBRD) @ (k_NHEL @ split(other)) for other in others]
+        return [part.transpose(1, 2).reshape(m, b, reads, d) for part in parts]
     k_NDL = k_MBLD.reshape(m * b, -1, d).transpose(1, 2)
     q_NRD = q_MBRD.reshape(m * b, reads, d)
     blocks = head_blocks(d, heads, q_MBRD)
