@@ -11,7 +11,6 @@ import torch
 from torch.nn import functional
 
 from models.plain import PlainModel
-from results.files import save_text
 from sweep.compiled import SAVED_SHARE
 from sweep.data import drawn
 from sweep.device import free_memory
@@ -86,10 +85,10 @@ class Reached:
         return self.flops / self.seconds
 
 
-def ceilings(device: str) -> Ceilings:
-    """Measures the device's ceilings with the threads that are set."""
-    n, elements = 1024, 2**24
-    a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)
+def ceilings(device: str, n: int = 1024, dtype: torch.dtype = torch.float32) -> Ceilings:
+    """Measures the device's ceilings with the threads that are set, in products of n × n matrices."""
+    elements = 2**24
+    a, b = torch.randn(2, n, n, device=device, dtype=dtype)
     source, target = torch.randn(elements, device=device), torch.empty(elements, device=device)
     multiply = min(_seconds(lambda: torch.mm(a, b), device) for _ in range(10))
     copy = min(_seconds(lambda: target.copy_(source), device) for _ in range(10))
@@ -103,7 +102,7 @@ def reached(shape: dict[str, Any], device: str, rounds: int | None = None) -> Re
     values = {**shape, "epochs": rounds + 1, "steps_per_epoch": steps}
     models = pack_width(Trial.from_values(values), free_memory(device))
     trials = [Trial.from_values({**values, "seed": seed}) for seed in range(models)]
-    pack, plain = Pack(trials, torch.device(device)), _plain_step(trials[0], device)
+    pack, plain = Pack(trials, torch.device(device)), plain_step(trials[0], device)
     if kind in SAVED_SHARE:
         pack.compile()
     packed_seconds, plain_seconds = [], []
@@ -127,7 +126,7 @@ def reached(shape: dict[str, Any], device: str, rounds: int | None = None) -> Re
     )
 
 
-def _plain_step(trial: Trial, device: str) -> Callable[[torch.Tensor, torch.Tensor], None]:
+def plain_step(trial: Trial, device: str) -> Callable[[torch.Tensor, torch.Tensor], None]:
     """A training step as one writes it for one model."""
     net = PlainModel(trial.network).to(device)
     optimizer = torch.optim.Adam(net.parameters(), lr=trial.learning_rate, eps=1e-7)
@@ -164,6 +163,8 @@ def save_calibration(measured: list[Reached]) -> None:
         per_step = trial.training_cost / trial.steps
         rates.append(asdict(Rate(trial.mixer, trial.width, trial.length, shape.seconds / per_step)))
     path = calibration_path()
+    from results.files import save_text
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save_text(path, json.dumps({"rates": rates}, indent=1))

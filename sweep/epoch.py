@@ -23,9 +23,16 @@ class Epoch:
         data: an epoch's sequences: S·B of each draw.
         steps: S.
         rates_SM1: a first epoch's learning rates, [S, M, 1], on the device.
+        capture: whether to capture steps where the device can.
     """
 
-    def __init__(self, update: Callable[[Tensor, Tensor, Tensor], Outcome], data: Stacked, rates_SM1: Tensor):
+    def __init__(
+        self,
+        update: Callable[[Tensor, Tensor, Tensor], Outcome],
+        data: Stacked,
+        rates_SM1: Tensor,
+        capture: bool = True,
+    ):
         steps, models, _ = rates_SM1.shape
         self.update, self.steps = update, steps
         self.rates = torch.empty_like(rates_SM1)
@@ -37,7 +44,7 @@ class Epoch:
         self.at = torch.zeros(1, dtype=torch.int64, device=device)
         self.losses_SM = torch.zeros(steps, models, dtype=rates_SM1.dtype, device=device)
         self.hits_SM = torch.zeros(steps, models, dtype=torch.int64, device=device)
-        self.step = Captured(self._step) if device.type == "cuda" else self._step
+        self.step = Captured(self._step) if capture and device.type == "cuda" else self._step
 
     def _by_step(self, t: Tensor) -> Tensor:
         """[U, S·B, …] → [U, S, B, …]."""

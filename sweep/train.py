@@ -59,10 +59,12 @@ class Options:
     Attributes:
         compile: "auto", "on" or "off"; see `sweep.compiled`.
         packs_ahead: packs of this shape that are to follow in this process.
+        capture: whether steps on a CUDA device are captured and replayed.
     """
 
     compile: str = "auto"
     packs_ahead: int = 0
+    capture: bool = True
 
 
 def train(trials: Sequence[Trial], device: str = "cpu", options: Options = Options()) -> Iterator[EpochRecord]:
@@ -156,7 +158,7 @@ class Pack:
         rates_SM1 = torch.tensor(factors, dtype=torch.float64)[:, None, None] * self.rate_M1.cpu()
         rates_SM1 = rates_SM1.to(self.device, self.dtype)
         if self.epoch is None:
-            self.epoch = Epoch(partial(self.update, self.adam), given.data, rates_SM1)
+            self.epoch = Epoch(partial(self.update, self.adam), given.data, rates_SM1, self.options.capture)
         losses_SM, hits_SM = self.epoch.run(given.data, rates_SM1)
         totals = Totals.zero("train", first.length, "all", len(self.trials), self.device)
         answers = given.data.labels[0].numel() // len(steps)
