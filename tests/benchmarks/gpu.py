@@ -45,7 +45,7 @@ PAPER = {
     "case_bias": (("cases", "local_global"), list(range(-3, 5))),
     "weight_decay": (("cases", "cases_first", "mode"), [0.2, 0.02, 0.002, 0.0002]),
 }
-"""The paper's sweeps: axis → tasks and values. Dropout's, which is not trained here yet, cost what weight decay's do."""
+"""The paper's sweeps: axis → tasks and values. Dropout's, not trained here yet, cost what weight decay's do."""
 
 
 def main() -> None:
