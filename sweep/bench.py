@@ -62,6 +62,7 @@ class Reached:
         plain_seconds: of the same step by one plain PyTorch model, median, measured in turn with the pack's.
         flops: operations of a model's step, matrix products only.
         tokens: of a model's step.
+        ceiling_flops: the device's ceiling in products of matrices, measured in turn with the steps.
     """
 
     task: str
@@ -73,6 +74,7 @@ class Reached:
     plain_seconds: float
     flops: float
     tokens: int
+    ceiling_flops: float
 
     @property
     def speedup(self) -> float:
@@ -88,11 +90,15 @@ class Reached:
 def ceilings(device: str, n: int = 1024, dtype: torch.dtype = torch.float32) -> Ceilings:
     """Measures the device's ceilings with the threads that are set, in products of n × n matrices."""
     elements = 2**24
-    a, b = torch.randn(2, n, n, device=device, dtype=dtype)
     source, target = torch.randn(elements, device=device), torch.empty(elements, device=device)
-    multiply = min(_seconds(lambda: torch.mm(a, b), device) for _ in range(10))
     copy = min(_seconds(lambda: target.copy_(source), device) for _ in range(10))
-    return Ceilings(2 * n**3 / multiply, 2 * 4 * elements / copy)
+    return Ceilings(matrix_ceiling(device, 10, n, dtype), 2 * 4 * elements / copy)
+
+
+def matrix_ceiling(device: str, rounds: int, n: int = 1024, dtype: torch.dtype = torch.float32) -> float:
+    """Operations a second in products of n × n matrices: the best of some rounds."""
+    a, b = torch.randn(2, n, n, device=device, dtype=dtype)
+    return 2 * n**3 / min(_seconds(lambda: torch.mm(a, b), device) for _ in range(rounds))
 
 
 def reached(shape: dict[str, Any], device: str, rounds: int | None = None) -> Reached:
@@ -105,13 +111,14 @@ def reached(shape: dict[str, Any], device: str, rounds: int | None = None) -> Re
     pack, plain = Pack(trials, torch.device(device)), plain_step(trials[0], device)
     if kind in SAVED_SHARE:
         pack.compile()
-    packed_seconds, plain_seconds = [], []
+    packed_seconds, plain_seconds, highest = [], [], 0.0
     for epoch in range(rounds + 1):
         data = next(drawn(trials, epoch))
         tokens, labels = data.data.to(pack.device).part(0, trials[0].batch_size)
         with matrix_products(trials[0].precision):
             packed_seconds.append(_seconds(lambda: pack.train_steps(epoch, data), device) / models / steps)  # noqa: B023  called now
             plain_seconds.append(_seconds(lambda: plain(tokens[0], labels[0]), device))  # noqa: B023
+        highest = max(highest, matrix_ceiling(device, 3))
     trial = trials[0]
     return Reached(
         task=shape["task"],
@@ -123,6 +130,7 @@ def reached(shape: dict[str, Any], device: str, rounds: int | None = None) -> Re
         plain_seconds=statistics.median(plain_seconds[1:]),
         flops=trial.train_flops / trial.steps,
         tokens=trial.batch_size * trial.length,
+        ceiling_flops=highest,
     )
 
 

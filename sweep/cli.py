@@ -205,7 +205,7 @@ def bench(device: DeviceOption = "auto", threads: ThreadsOption = None, as_json:
     for shape in [*SHAPES, *LENGTHS]:
         measured.append(reached(shape, on))
         if not as_json:
-            show_bench(measured[-1], most, first=len(measured) == 1)
+            show_bench(measured[-1], first=len(measured) == 1)
     save_calibration(measured)
     if as_json:
         shapes = [{**vars(each), "speedup": each.speedup} for each in measured]

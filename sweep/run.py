@@ -7,12 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from cluster.events import Executor, Failed, Finished, Message
+from cluster.events import ClusterError, Executor, Failed, Finished, Message, Notice, Returned
 from results.store import Store, StoreError
 from sweep.errors import InfrastructureError
 from sweep.packs import packs_of
@@ -26,6 +26,9 @@ UNSAVED_SECONDS = 1.0
 files."""
 
 UNSAVED_ROWS = 1000
+MOST_DEATHS = 3
+"""Worker processes that may die with one trial before it is given up as the cause."""
+
 COMPACT_AT = 64
 """Shards after which a run compacts the store."""
 
@@ -148,9 +151,12 @@ def run(
                     session.take(event)
         except KeyboardInterrupt:
             session.stopped = "interrupted"
+        except ClusterError as error:
+            raise InfrastructureError(str(error)) from None
         finally:
             with _interrupts(signal.SIG_IGN):  # a third Ctrl-C must not cost what is finished
                 session.recorder.flush()
+                executor.close()
     session.recorder.tidy()
     return Outcome(tally.done, tally.diverged, tally.failed, session.stopped, tally.seconds, session.errors)
 
@@ -169,6 +175,8 @@ class _Session:
     stopped: str | None = None
     errors: dict[str, int] = field(default_factory=dict)
     payloads: dict[int, Payload] = field(default_factory=dict)
+    deaths: Counter[str] = field(default_factory=Counter)
+    """Workers that died, by the trial that they died with."""
 
     def __post_init__(self):
         self.versions = versions()
@@ -177,12 +185,18 @@ class _Session:
         attempts = [self.plan.attempts.get(trial.id, 0) + 1 for trial in pack]
         how = (self.device, self.threads, self.versions, self.compile, ahead)
         payload = Payload(tuple(pack), tuple(attempts), *how)
-        self.payloads[self.executor.submit(payload, urgent)] = payload
+        kind = (pack[0].shape, len(pack))
+        self.payloads[self.executor.submit(payload, urgent, kind)] = payload
 
     def take(self, event) -> None:
         """What an executor reports, into tally and store."""
+        if isinstance(event, Notice):
+            self.progress.say(event.text)
+            return
         payload = self.payloads[event.ticket]
-        if isinstance(event, Message) and isinstance(event.content, EpochDone):
+        if isinstance(event, Returned):
+            self.tally.training.pop(event.ticket, None)
+        elif isinstance(event, Message) and isinstance(event.content, EpochDone):
             pack = self.tally.training.setdefault(event.ticket, in_training(payload))
             pack.epoch, pack.epochs, pack.diverged = event.content.epoch, event.content.epochs, event.content.diverged
         elif isinstance(event, Message) and isinstance(event.content, PackDone):
@@ -209,6 +223,8 @@ class _Session:
         self.tally.training.pop(ticket, None)
 
     def _failed(self, payload: Payload, event: Failed) -> None:
+        if event.kind == "died" and self._tried_again(payload):
+            return
         if len(payload.trials) > 1 and self.stopped is None:
             for half in packs_of(payload.trials, -(-len(payload.trials) // 2)):
                 self.submit(half, urgent=True)  # so that what is wrong is known soon
@@ -218,6 +234,10 @@ class _Session:
         if len(payload.trials) > 1:  # stopping: none of them has a row, and a later run finds the one at fault
             return
         status = "oom" if event.kind == "oom" else "failed"
+        if event.kind == "died":
+            event = replace(
+                event, error=f"poison: {MOST_DEATHS} worker processes died with this trial alone\n{event.error}"
+            )
         kind = event.error.strip().splitlines()[-1] if event.error.strip() else status
         self.errors[kind] = self.errors.get(kind, 0) + 1
         self._recorded(payload, [failed_row(payload, status, event.error)], [])
@@ -226,6 +246,23 @@ class _Session:
             self.stopped = "failures"
             self.executor.drain()
 
+    def _tried_again(self, payload: Payload) -> bool:
+        """What becomes of a pack whose worker died. It need not be the pack's fault, so it is tried once more before it
+        is halved; a trial alone is given up at the third time. Returns whether it is tried again (or left to a later
+        run)."""
+        ids = [trial.id for trial in payload.trials]
+        self.deaths.update(ids)
+        most = MOST_DEATHS if len(ids) == 1 else 2
+        if self.stopped is None and self.deaths[ids[0]] < most:
+            self.progress.say(f"a worker process died with {named(payload)}: trying again")
+            self.submit(list(payload.trials), urgent=True)
+            return True
+        if len(ids) > 1:
+            self.progress.say(f"two worker processes died with {named(payload)}: trying halves")
+            for id in ids:
+                del self.deaths[id]
+        return self.stopped is not None
+
     def _recorded(self, payload: Payload, rows: list[dict[str, Any]], curves: list[dict[str, Any]]) -> None:
         self.tally.cost_done += sum(trial.cost for trial in payload.trials)
         for row in rows:
@@ -233,6 +270,12 @@ class _Session:
             self.tally.diverged += row["status"] == "diverged"
             self.tally.failed += row["status"] in ("failed", "oom")
         self.recorder.add(rows, curves)
+
+
+def named(payload: Payload) -> str:
+    """A pack in words."""
+    count = len(payload.trials)
+    return f"{count} trials" if count > 1 else "a trial"
 
 
 def packs_ahead(packs: list[list[Trial]]) -> list[int]:

@@ -170,7 +170,7 @@ def show_ceilings(ceilings: "Ceilings", device: str) -> None:
 BENCH_ROW = "{:6} {:5} {:>6} {:>7} {:>5} {:>18} {:>11} {:>9} {:>9} {:>11} {:>11}"
 
 
-def show_bench(shape: "Reached", ceilings: "Ceilings", first: bool) -> None:
+def show_bench(shape: "Reached", first: bool) -> None:
     """What training reaches for one shape, a line; before the first, the heads of the columns."""
     heads = ("task", "model", "width", "length", "pack", "ms a model & step", "plain loop", "speed-up", "GFLOP/s",
              "of ceiling", "µs a token")  # fmt: skip
@@ -187,7 +187,7 @@ def show_bench(shape: "Reached", ceilings: "Ceilings", first: bool) -> None:
             f"{1000 * shape.plain_seconds:.1f}",
             f"{shape.speedup:.1f}×",
             f"{shape.flops_per_second / 1e9:.1f}",
-            f"{shape.flops_per_second / ceilings.matrix_flops:.0%}",
+            f"{shape.flops_per_second / shape.ceiling_flops:.0%}",
             f"{1e6 * shape.seconds / shape.tokens:.2f}",
         ),
     )

@@ -1,4 +1,4 @@
-"""Trials an hour of `paper/mode-width` at widths 8 to 32: two workers with packs beside two processes of the plain loop.
+"""Trials an hour of `paper/mode-width` at widths 8 to 32: two workers with packs beside two plain loops.
 
 `make bench-throughput`: some minutes of two cores. Both run in turn, two processes at a time with a thread each, and do
 what a trial does: its steps and its evaluation after each epoch. An epoch of every model and width is measured and

@@ -1,0 +1,349 @@
+"""The executor on Ray: long-lived workers, one a processor or a GPU, on this machine or on all of a cluster's.
+
+Ray's own retries are off: what is lost with a worker or a node goes back to the queue here, so that a preemption costs
+nothing and a payload that kills its workers is found.
+"""
+
+import os
+import time
+from collections import deque
+from collections.abc import Hashable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayError, TaskCancelledError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from cluster.events import ClusterError, Event, Failed, Finished, Function, Notice, Returned
+from cluster.ray_worker import Worker
+
+IN_FLIGHT = 2
+"""Payloads that a worker has at a time: the second starts without waiting for this process."""
+
+POLL_SECONDS = 1.0
+FOLLOW_SECONDS = 2.0
+"""How often the cluster's nodes are looked at."""
+
+PATIENCE_SECONDS = 8.0
+"""How long the first worker's resources may be missing before it is said that they do not exist."""
+
+BAD_NODE = 3
+"""Failures in a row after which a node is avoided, while there are others."""
+
+OBJECT_STORE_BYTES = 80 * 2**20
+"""Of a private Ray: messages are small."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """What a worker takes of a node.
+
+    Attributes:
+        cpus, gpus: a worker's.
+        most: workers at most; None: as many as there is room for.
+        memory: bytes beyond which a worker's allocations fail; None: no limit.
+    """
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+    most: int | None = None
+    memory: int | None = None
+
+    def on(self, resources: dict[str, float]) -> int:
+        """Workers that fit a node of these resources."""
+        fits = [resources.get("CPU", 0.0) / self.cpus] if self.cpus else []
+        fits += [resources.get("GPU", 0.0) / self.gpus] if self.gpus else []
+        return int(min(fits) + 1e-9)
+
+    def __str__(self) -> str:
+        return " and ".join(f"{count:g} {kind}" for kind, count in (("CPU", self.cpus), ("GPU", self.gpus)) if count)
+
+
+@dataclass
+class Task:
+    """A payload on its way."""
+
+    ticket: int
+    payload: Any
+    kind: Hashable
+
+
+@dataclass
+class Member:
+    """A worker as this process sees it: what it was given, oldest first, and what it has run."""
+
+    actor: Any
+    node: str
+    ready: Any
+    started: bool = False
+    given: deque[tuple[Task, Any]] = field(default_factory=deque)
+    kinds: set[Hashable] = field(default_factory=set)
+
+
+@dataclass
+class Node:
+    """A node of the cluster."""
+
+    id: str
+    name: str
+    resources: dict[str, float]
+    failures: int = 0
+    successes: int = 0
+
+
+class RayExecutor:
+    """Runs `function` in workers of a Ray cluster. See `cluster.events.Executor`.
+
+    Args:
+        function: importable by name in a worker.
+        slots: what a worker takes.
+        address: of a cluster to join; None starts a private Ray on this machine and ends it in `close`.
+        wait: wait for resources that are not there, in place of raising.
+        environment: Ray's `runtime_env` for the workers.
+
+    Raises:
+        ClusterError: the cluster cannot be reached.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        slots: Slots,
+        address: str | None = None,
+        wait: bool = False,
+        environment: dict[str, Any] | None = None,
+    ):
+        self.function, self.slots, self.wait = function, slots, wait
+        self.queue: deque[Task] = deque()
+        self.members: list[Member] = []
+        self.nodes: dict[str, Node] = {}
+        self.avoided: set[str] = set()
+        self.tickets = 0
+        self.draining = False
+        self.began = self.followed = 0.0
+        connect(slots, address, environment)
+
+    def submit(self, payload: Any, urgent: bool = False, kind: Hashable = None) -> int:
+        self.tickets += 1
+        add = self.queue.appendleft if urgent else self.queue.append
+        add(Task(self.tickets, payload, kind))
+        return self.tickets
+
+    def drain(self) -> int:
+        forgotten = len(self.queue)
+        self.queue.clear()
+        self.draining = True
+        for member in self.members:
+            for task, stream in list(member.given)[1:]:  # not begun yet
+                ray.cancel(stream)
+                member.given.remove((task, stream))
+                forgotten += 1
+        return forgotten
+
+    def close(self) -> None:
+        for member in self.members:
+            ray.kill(member.actor)
+        self.members = []
+        ray.shutdown()
+
+    def events(self) -> Iterator[Event]:
+        self.began = time.monotonic()
+        while self.queue or any(member.given for member in self.members):
+            yield from self._follow()
+            self._feed()
+            streams = {member.given[0][1]: member for member in self.members if member.given}
+            waiting = [*streams, *(member.ready for member in self.members if not member.started)]
+            if not waiting:
+                time.sleep(POLL_SECONDS / 4)
+                continue
+            ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
+            if not ready:
+                ready, _ = ray.wait(waiting, timeout=POLL_SECONDS)
+            for each in ready:
+                if each in streams:
+                    yield from self._taken(streams[each])
+                else:
+                    yield from self._begun(next(member for member in self.members if member.ready == each))
+
+    def _taken(self, member: Member) -> Iterator[Event]:
+        """The next event of what a worker runs."""
+        task, stream = member.given[0]
+        try:
+            event = ray.get(next(stream))
+        except TaskCancelledError:
+            member.given.popleft()
+            return
+        except RayError as error:
+            yield from self._lost(member, error)
+            return
+        if isinstance(event, Finished | Failed):
+            member.given.popleft()
+        yield event
+        node = self.nodes.get(member.node)
+        if isinstance(event, Finished) and node is not None:
+            node.failures, node.successes = 0, node.successes + 1
+        if isinstance(event, Failed):
+            yield from self._blamed(member)
+
+    def _begun(self, member: Member) -> Iterator[Event]:
+        """A worker that was starting has started, or could not."""
+        try:
+            ray.get(member.ready)
+        except RayError:
+            self.members.remove(member)
+            yield from self._blamed(member)
+        else:
+            member.started = True
+
+    def _lost(self, member: Member, error: RayError) -> Iterator[Event]:
+        """A worker is gone. What it had begun has failed, unless its node is gone too; what waited goes on waiting."""
+        self.members.remove(member)
+        ray.kill(member.actor)
+        (task, _), *others = member.given
+        for other, _ in reversed(others):
+            self.queue.appendleft(other)
+        if self._node_is_gone(member.node, error):
+            self.queue.appendleft(task)
+            yield Returned(task.ticket)
+            return
+        yield Failed(task.ticket, "died", f"the worker process died: {first_line(error)}")
+        yield from self._blamed(member)
+
+    def _node_is_gone(self, node: str, error: RayError) -> bool:
+        """Whether a worker died with its node. Ray learns of that within seconds."""
+        if getattr(error, "preempted", False):
+            return True
+        for _ in range(8):
+            if node not in {each["NodeID"] for each in ray.nodes() if each["Alive"]}:
+                return True
+            if isinstance(error, RayActorError) and "node" not in str(error).lower().replace("node_id", ""):
+                return False
+            time.sleep(0.25)
+        return False
+
+    def _blamed(self, member: Member) -> Iterator[Event]:
+        """Counts a failure against a worker's node; one with several in a row is avoided, if there is a better one."""
+        node = self.nodes.get(member.node)
+        if node is None:
+            return
+        node.failures += 1
+        better = [other for other in self.nodes.values() if other.id not in self.avoided and other is not node]
+        if node.failures >= BAD_NODE and node.id not in self.avoided and any(other.successes for other in better):
+            self.avoided.add(node.id)
+            for each in [each for each in self.members if each.node == node.id and not each.given]:
+                ray.kill(each.actor)
+                self.members.remove(each)
+            yield Notice(f"node {node.name} is avoided from now on: {node.failures} failures in a row")
+
+    def _follow(self) -> Iterator[Event]:
+        """Makes the set of workers that of the cluster's nodes."""
+        if time.monotonic() - self.followed < FOLLOW_SECONDS and self.members:
+            return
+        self.followed = time.monotonic()
+        alive = {each["NodeID"]: each for each in ray.nodes() if each["Alive"]}
+        for gone in set(self.nodes) - set(alive):
+            yield Notice(f"node {self.nodes.pop(gone).name} has left")
+        for id, each in alive.items():
+            if id not in self.nodes:
+                self.nodes[id] = Node(id, each["NodeManagerHostname"], each["Resources"])
+                if self.members:
+                    yield Notice(f"node {self.nodes[id].name} has joined")
+        self._hire()
+        if not self.members and not self.draining:
+            self._check_room()
+
+    def _hire(self) -> None:
+        """Starts workers where there is room and work for them."""
+        wanted = len(self.queue) + sum(len(member.given) for member in self.members)
+        most = wanted if self.slots.most is None else min(self.slots.most, wanted)
+        for node in self.nodes.values():
+            if node.id in self.avoided:
+                continue
+            there = sum(member.node == node.id for member in self.members)
+            for _ in range(self.slots.on(node.resources) - there):
+                if len(self.members) >= most:
+                    return
+                self._start(node)
+
+    def _start(self, node: Node) -> None:
+        where = NodeAffinitySchedulingStrategy(node.id, soft=False)
+        options = {"num_cpus": self.slots.cpus, "num_gpus": self.slots.gpus, "scheduling_strategy": where}
+        actor = Worker.options(max_restarts=0, max_task_retries=0, **options).remote(self.function, self.slots.memory)
+        self.members.append(Member(actor, node.id, actor.ready.remote()))
+
+    def _check_room(self) -> None:
+        """Raises ClusterError where no node has what a worker takes, after some patience."""
+        if self.wait or time.monotonic() - self.began < PATIENCE_SECONDS:
+            return
+        room = ", ".join(f"{node.name}: {described(node.resources)}" for node in self.nodes.values()) or "no nodes"
+        raise ClusterError(
+            f"no node has room for a worker, which takes {self.slots}; there is {room} "
+            "(--wait-for-resources waits for more)"
+        )
+
+    def _feed(self) -> None:
+        """Gives workers what is queued: of kinds that they have run before if there are any, else the next."""
+        for depth in range(IN_FLIGHT):
+            for member in self.members:
+                if self.queue and member.started and len(member.given) == depth and member.node not in self.avoided:
+                    task = self._chosen(member)
+                    stream = member.actor.run.options(num_returns="streaming").remote(task.ticket, task.payload)
+                    member.given.append((task, stream))
+                    member.kinds.add(task.kind)
+
+    def _chosen(self, member: Member) -> Task:
+        """Takes from the queue what a worker is to run next."""
+        taken = {kind for other in self.members if other is not member for kind in other.kinds}
+        for wanted in (lambda kind: kind in member.kinds, lambda kind: kind not in taken):
+            for task in self.queue:
+                if wanted(task.kind):
+                    self.queue.remove(task)
+                    return task
+        return self.queue.popleft()
+
+
+def connect(slots: Slots, address: str | None, environment: dict[str, Any] | None) -> None:
+    """Joins a cluster, or starts a private Ray without dashboard, usage statistics or logs on the terminal.
+
+    Raises:
+        ClusterError: no cluster answers at the address.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "runtime_env": environment}
+    if address is not None:
+        try:
+            ray.init(address=address, **quiet)
+            _mute()
+        except (ConnectionError, RuntimeError, ValueError, RayError) as error:
+            raise ClusterError(f"no Ray cluster answers at {address}: {first_line(error)}") from None
+        return
+    most = slots.most or 1
+    ray.init(
+        address="local",
+        num_cpus=max(int(most * slots.cpus), 1),
+        include_dashboard=False,
+        object_store_memory=OBJECT_STORE_BYTES,
+        **quiet,
+    )
+    _mute()
+
+
+def _mute() -> None:
+    """Keeps Ray from printing that a worker died: that is an event here. It has no public switch for this."""
+    with suppress(Exception):
+        from ray._private.ray_logging import global_worker_stdstream_dispatcher
+
+        global_worker_stdstream_dispatcher.remove_handler("ray_print_logs")
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says first."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def described(resources: dict[str, float]) -> str:
+    """A node's resources in words."""
+    return ", ".join(f"{resources.get(kind, 0.0):g} {kind}" for kind in ("CPU", "GPU"))
