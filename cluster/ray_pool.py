@@ -169,7 +169,7 @@ class RayExecutor:
 
     def _taken(self, member: Member) -> Iterator[Event]:
         """The next event of what a worker runs."""
-        task, stream = member.given[0]
+        stream = member.given[0][1]
         try:
             event = ray.get(next(stream))
         except TaskCancelledError:
@@ -270,7 +270,8 @@ class RayExecutor:
     def _start(self, node: Node) -> None:
         where = NodeAffinitySchedulingStrategy(node.id, soft=False)
         options = {"num_cpus": self.slots.cpus, "num_gpus": self.slots.gpus, "scheduling_strategy": where}
-        actor = Worker.options(max_restarts=0, max_task_retries=0, **options).remote(self.function, self.slots.memory)
+        remote: Any = Worker
+        actor = remote.options(max_restarts=0, max_task_retries=0, **options).remote(self.function, self.slots.memory)
         self.members.append(Member(actor, node.id, actor.ready.remote()))
 
     def _check_room(self) -> None:

@@ -45,7 +45,7 @@ class Worker:
 
 
 def limit_memory(memory: int) -> None:
-    """Makes this process's allocations fail beyond so many bytes more than it has now. Linux alone knows such limits."""
+    """Makes this process's allocations fail beyond so many bytes more than it has now; Linux alone has such limits."""
     if not sys.platform.startswith("linux"):
         return
     import resource

@@ -13,3 +13,18 @@ def duration(seconds: float) -> str:
             said = "day" if unit == "days" and whole == 1 else unit
             return f"{whole} {said} {int(seconds % size // smaller_size)} {smaller}"
     return f"{seconds:.0f} s" if seconds >= 1 else "less than a second"
+
+
+def plural(name: str, count: int) -> str:
+    """An axis's name as one counts it: "learning rates", "batch sizes", "seed"."""
+    words = name.replace("_", " ")
+    if count == 1 or words.endswith("s"):
+        return words
+    if words.endswith("y"):
+        return words[:-1] + "ies"
+    return words + "s"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and what it counts: "1 trial", "2,400 trials"."""
+    return f"{count:,} {plural(noun, count)}"

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -85,6 +84,7 @@ def plan(
     from sweep.plan import make_plan
     from sweep.show import say, show_plan
     from sweep.study import Study
+    from sweep.work import available_threads
 
     made = make_plan(
         Study.load(study, sets),
@@ -92,6 +92,7 @@ def plan(
         retry_failed=retry_failed,
         max_trials=max_trials,
         pack_width=pack_width,
+        workers=available_threads(),
     )
     say(json.dumps(made.as_json())) if as_json else show_plan(made, store_path(store))
 
@@ -129,38 +130,58 @@ def run(
     max_trials: MaxTrialsOption = MOST_TRIALS,
     pack_width: WidthOption = None,
     compile: CompileOption = "auto",
+    executor: Annotated[
+        str, typer.Option(help="inline: in this process; ray: in workers; auto: workers where there is room for some.")
+    ] = "auto",
+    workers: Annotated[
+        int | None, typer.Option(help="Workers at most; by default one a core, or a GPU.", min=1)
+    ] = None,
+    workers_per_gpu: Annotated[int, typer.Option(help="Workers that share a GPU.", min=1, max=64)] = 1,
+    address: Annotated[str | None, typer.Option(help="Ray cluster to join: HOST:PORT, or auto.")] = None,
+    wait_for_resources: Annotated[bool, typer.Option(help="Wait for what the cluster does not have yet.")] = False,
+    worker_memory: Annotated[
+        int | None, typer.Option(help="MiB beyond which a worker's trials run out of memory.", min=64)
+    ] = None,
 ) -> None:
     """Run what a study is missing. Running it again goes on where it stopped."""
-    from cluster.inline import InlineExecutor
     from results.store import Store
-    from sweep.device import check_precision, chosen_device, free_memory
-    from sweep.packs import packs_of
+    from sweep.device import check_precision
+    from sweep.executors import place
     from sweep.plan import check_size, make_plan
     from sweep.run import Limits
     from sweep.run import run as run_plan
     from sweep.show import show_nothing_to_run, show_outcome, show_start
     from sweep.study import Study
-    from sweep.work import available_threads, prepare, train_pack
+    from sweep.work import available_threads, prepare
 
     if compile not in (modes := ("auto", "on", "off")):
         raise UsageError(f"--compile {compile}: must be one of {', '.join(modes)}")
     loaded, opened = Study.load(study, sets), Store(store_path(store))
-    made = make_plan(loaded, opened, retry_failed=retry_failed, max_trials=max_trials, pack_width=pack_width)
+    options: dict[str, Any] = {"retry_failed": retry_failed, "max_trials": max_trials, "pack_width": pack_width}
+    made = make_plan(loaded, opened, **options, workers=workers or available_threads())
     check_size(made, max_trials)
     if not made.to_run:
         show_nothing_to_run(made, opened.path)
         raise typer.Exit(SOME_FAILED if made.failed else OK)
     opened.check_writable()
-    on = chosen_device(device)
-    check_precision(made.to_run, on)
-    if on != "cpu":
-        made = replace(made, packs=packs_of(made.to_run, pack_width, free_memory(on)))
-    threads = checked_threads(threads) or available_threads()
-    show_start(made, opened.path, on, threads)
-    prepare(on)
-    options: dict[str, Any] = {"device": on, "threads": threads, "compile": compile}
+    at = place(
+        executor=executor if len(made.packs or ()) > 1 or address or executor != "auto" else "inline",
+        device=device,
+        workers=workers,
+        threads=checked_threads(threads) if address is None else threads,
+        workers_per_gpu=workers_per_gpu,
+        address=address,
+        wait=wait_for_resources,
+        memory=worker_memory and worker_memory * 2**20,
+    )
+    check_precision(made.to_run, at.device)
+    if at.device != "cpu":
+        made = made.cut_again(pack_width, at.pack_memory, at.workers or len(made.to_run))
+    show_start(made, opened.path, at)
+    prepare(at.device)
+    run_options: dict[str, Any] = {"device": at.device, "threads": at.threads, "compile": compile}
     limits = Limits(1 if fail_fast else max_failures)
-    outcome = run_plan(made, opened, InlineExecutor(train_pack), limits=limits, **options)
+    outcome = run_plan(made, opened, at.start(), limits=limits, **run_options)
     show_outcome(made, outcome, opened.path, command_line())
     if outcome.stopped == "interrupted":
         raise typer.Exit(INTERRUPTED)

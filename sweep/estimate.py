@@ -13,6 +13,9 @@ from sweep.trial import Trial
 MEASURED = "measured trials of this store"
 CALIBRATED = "this machine's calibration (sweep bench)"
 
+USUAL_SECONDS = 7e-12
+"""Seconds for each operation of `Trial.cost` on a CPU core: the bound of a pack's time where nothing was measured."""
+
 
 @dataclass(frozen=True)
 class Rate:
@@ -37,21 +40,38 @@ class Estimate:
     basis: str
 
 
-def estimate(trials: Iterable[Trial], measured: list[Rate], calibrated: list[Rate]) -> Estimate:
-    """The cost of `trials`: each by the most alike among the store's own trials and this machine's calibration."""
-    if not measured and not calibrated:
-        return Estimate(None, "none: no finished trial in this store, and no calibration (run `sweep bench`)")
-    nearest: dict[tuple, Rate] = {}
-    seconds, used = 0.0, Counter[str]()
-    for trial in trials:
+class Rates:
+    """What is known of the time that trials take: this store's own, and this machine's calibration."""
+
+    def __init__(self, measured: list[Rate], calibrated: list[Rate]):
+        self.measured, self.calibrated = measured, calibrated
+        self.nearest: dict[tuple, Rate] = {}
+
+    def rate(self, trial: Trial) -> Rate | None:
+        """That of the most alike; None where nothing is known."""
+        if not self.measured and not self.calibrated:
+            return None
         kind = (trial.mixer, trial.width, trial.length)
-        if kind not in nearest:
-            nearest[kind] = min((*measured, *calibrated), key=lambda rate: rate.distance(trial))
-        seconds += trial.cost * nearest[kind].seconds_per_operation
-        used[MEASURED if nearest[kind] in measured else CALIBRATED] += 1
-    if len(used) == 1:
-        return Estimate(seconds, next(iter(used)))
-    return Estimate(seconds, " and ".join(f"{basis} (for {count:,} trials)" for basis, count in used.items()))
+        if kind not in self.nearest:
+            self.nearest[kind] = min((*self.measured, *self.calibrated), key=lambda rate: rate.distance(trial))
+        return self.nearest[kind]
+
+    def seconds(self, trial: Trial) -> float:
+        """What a trial takes on one worker; where nothing is known, what it took where this was written."""
+        rate = self.rate(trial)
+        return trial.cost * (rate.seconds_per_operation if rate else USUAL_SECONDS)
+
+    def estimate(self, trials: Iterable[Trial]) -> Estimate:
+        """The cost of `trials`: each by the most alike."""
+        if not self.measured and not self.calibrated:
+            return Estimate(None, "none: no finished trial in this store, and no calibration (run `sweep bench`)")
+        seconds, used = 0.0, Counter[str]()
+        for trial in trials:
+            seconds += self.seconds(trial)
+            used[MEASURED if self.rate(trial) in self.measured else CALIBRATED] += 1
+        if len(used) == 1:
+            return Estimate(seconds, next(iter(used)))
+        return Estimate(seconds, " and ".join(f"{basis} (for {count:,} trials)" for basis, count in used.items()))
 
 
 def measured_rates(finished: Iterable[tuple[Trial, float]]) -> list[Rate]:

@@ -1,6 +1,6 @@
 """Trials into packs: how many of one shape train together, and in which order the packs go."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sweep.trial import Trial
 
@@ -17,6 +17,9 @@ MEMORY_SHARE = 0.6
 
 MOST_ON_A_GPU = 512
 
+MOST_SECONDS = 600.0
+"""A pack that is lost with its worker should cost no more than this."""
+
 
 def pack_width(trial: Trial, memory: int | None = None) -> int:
     """How many trials of this one's shape train together.
@@ -32,18 +35,35 @@ def pack_width(trial: Trial, memory: int | None = None) -> int:
     return max(1, min(MOST_IN_A_PACK, PACK_ELEMENTS // elements))
 
 
-def packs_of(trials: Iterable[Trial], width: int | None = None, memory: int | None = None) -> list[list[Trial]]:
+def packs_of(
+    trials: Iterable[Trial],
+    width: int | None = None,
+    memory: int | None = None,
+    workers: int = 1,
+    seconds: Callable[[Trial], float] | None = None,
+) -> list[list[Trial]]:
     """Packs of trials of one shape, the most expensive first so that none is waited for at the end.
 
     Args:
         trials: in any order.
-        width: trials in a pack; None leaves it to `pack_width`.
+        width: trials in a pack; None leaves it to `pack_width` and what follows.
         memory: free bytes of the GPU that is to train them; None: a CPU does.
+        workers: that share the packs: none gets more than half of an equal part at a time.
+        seconds: what a trial is expected to take: no pack takes more than `MOST_SECONDS`.
     """
     shapes: dict[tuple, list[Trial]] = {}
     for trial in trials:
         shapes.setdefault(trial.shape, []).append(trial)
-    packs = [pack for members in shapes.values() for pack in _cut(members, width or pack_width(members[0], memory))]
+    most = sum(len(members) * members[0].cost for members in shapes.values()) / (2 * workers)
+    packs = []
+    for members in shapes.values():
+        first = members[0]
+        widest = width or pack_width(first, memory)
+        if width is None and workers > 1:
+            widest = min(widest, max(int(most / first.cost), 1))
+        if width is None and seconds is not None:
+            widest = min(widest, max(int(MOST_SECONDS / seconds(first)), 1))
+        packs += _cut(members, widest)
     return sorted(packs, key=lambda pack: -len(pack) * pack[0].cost)
 
 

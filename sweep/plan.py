@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from results import StoreError
 from results.schema import RESULTS, STATUSES
 from results.store import Store
+from results.words import plural
 from sweep.errors import UsageError
-from sweep.estimate import Estimate, calibrated_rates, estimate, measured_rates
+from sweep.estimate import Estimate, Rates, calibrated_rates, measured_rates
 from sweep.packs import packs_of
 from sweep.study import Study
 from sweep.trial import FIELDS, Trial
@@ -60,6 +61,10 @@ class Plan:
         """Trials that failed or ran out of memory."""
         return self.counts.get("failed", 0) + self.counts.get("oom", 0)
 
+    def cut_again(self, width: int | None, memory: int | None, workers: int) -> "Plan":
+        """The plan with its packs cut for other devices; see `packs.packs_of`."""
+        return replace(self, packs=packs_of(self.to_run or [], width, memory, workers))
+
     def as_json(self) -> dict[str, Any]:
         """What `sweep plan --json` prints."""
         return {
@@ -79,8 +84,10 @@ def make_plan(
     retry_failed: bool = False,
     max_trials: int = MOST_TRIALS,
     pack_width: int | None = None,
+    workers: int = 1,
+    memory: int | None = None,
 ) -> Plan:
-    """The plan of a study on a store, in packs for a CPU.
+    """The plan of a study on a store; packs are cut as `packs.packs_of` says.
 
     Raises:
         StoreError: the store is of a newer version, or no store.
@@ -103,9 +110,11 @@ def make_plan(
             to_run.append(trial)
     check_identity(_rows_of(store, known), known)
     measured = measured_rates(_finished(store)) if to_run and outcomes else []
-    cost = estimate(to_run, measured, calibrated_rates()) if to_run else Estimate(0.0, "nothing to run")
+    rates = Rates(measured, calibrated_rates())
+    cost = rates.estimate(to_run) if to_run else Estimate(0.0, "nothing to run")
     others = len(outcomes) - sum(counts.values())
-    return Plan(study, trials, dict(counts), to_run, packs_of(to_run, pack_width), attempts, cost, others, problems)
+    packs = packs_of(to_run, pack_width, memory, workers, rates.seconds)
+    return Plan(study, trials, dict(counts), to_run, packs, attempts, cost, others, problems)
 
 
 def status_json(study: Study, trials: int, counts: dict[str, int], problems: list[str]) -> dict[str, Any]:
@@ -186,16 +195,6 @@ def product_line(study: Study) -> list[str]:
         + f" = {prod(map(len, grid.axes.values())):,}"
         for grid in study.grids
     ]
-
-
-def plural(name: str, count: int) -> str:
-    """An axis's name as one counts it: "learning rates", "batch sizes", "seed"."""
-    words = name.replace("_", " ")
-    if count == 1 or words.endswith("s"):
-        return words
-    if words.endswith("y"):
-        return words[:-1] + "ies"
-    return words + "s"
 
 
 def check_size(plan: Plan, max_trials: int) -> None:

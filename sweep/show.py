@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from models import MODELS
 from results.store import Store
-from results.words import duration
+from results.words import counted, duration, plural
 from sweep.errors import shown
-from sweep.plan import Plan, derived, plural, product_line
+from sweep.plan import Plan, derived, product_line
 from sweep.run import Outcome
 from sweep.study import Study, study_names
 from tasks import TASK_NAMES, TASKS
 
 if TYPE_CHECKING:  # they load torch
     from sweep.bench import Ceilings, Reached
+    from sweep.executors import Place
 
 SHOWN_DERIVED = 4
 """Lines of each kind of derived value that a plan shows; --json has all."""
@@ -112,11 +113,6 @@ def show_problems(problems: Iterable[str]) -> None:
         print(f"warning: {problem}", file=sys.stderr)
 
 
-def counted(count: int, noun: str) -> str:
-    """A number and what it counts: "1 trial", "2,400 trials"."""
-    return f"{count:,} {plural(noun, count)}"
-
-
 def show_nothing_to_run(plan: Plan, store: Path) -> None:
     """Running twice is running once, and says so."""
     show_problems(plan.problems)
@@ -125,15 +121,14 @@ def show_nothing_to_run(plan: Plan, store: Path) -> None:
         say(f"{plan.failed:,} of them failed; --retry-failed runs those again")
 
 
-def show_start(plan: Plan, store: Path, device: str, threads: int) -> None:
+def show_start(plan: Plan, store: Path, at: "Place") -> None:
     """What a run is about to do."""
     assert plan.to_run is not None and plan.packs is not None
     show_problems(plan.problems)
     done = plan.trials - len(plan.to_run)
     already = f" ({done:,} are there)" if done else ""
-    where = f"{device}, {counted(threads, 'thread')}" if device == "cpu" else device
     trials, packs = counted(len(plan.to_run), "trial"), counted(len(plan.packs), "pack")
-    say(f"{plan.study.name}: running {trials}{already} in {packs} on {where}, into {store}")
+    say(f"{plan.study.name}: running {trials}{already} in {packs} on {at}, into {store}")
 
 
 def show_outcome(plan: Plan, outcome: Outcome, store: Path, command: str) -> None:

@@ -1,0 +1,114 @@
+"""Where packs run: in this process, in workers on this machine, or in those of a cluster."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from cluster.events import ClusterError, Executor
+from results.words import counted
+from sweep.device import chosen_device, free_memory
+from sweep.errors import InfrastructureError, UsageError
+from sweep.work import available_threads, train_pack
+
+EXECUTORS = ("auto", "inline", "ray")
+
+ASSUMED_GPU_MEMORY = 14 * 2**30
+"""Free bytes of a GPU on another machine, which cannot be asked: those of the smallest that are common there."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What was asked of where to run, and what follows from it.
+
+    Attributes:
+        executor: "inline" or "ray".
+        device: of a worker.
+        workers: of this machine; None: as many as a cluster has room for.
+        threads: of a worker.
+        gpus: share of a GPU that a worker takes.
+        address: of a cluster to join.
+        wait: whether to wait for resources that are not there.
+        memory: bytes that a worker may allocate.
+    """
+
+    executor: str
+    device: str
+    workers: int | None
+    threads: int
+    gpus: float = 0.0
+    address: str | None = None
+    wait: bool = False
+    memory: int | None = None
+
+    def __str__(self) -> str:
+        each = f"{self.device}, {counted(self.threads, 'thread')}" if self.device == "cpu" else self.device
+        if self.executor == "inline":
+            return each
+        where = f" of the cluster at {self.address}" if self.address else ""
+        workers = counted(self.workers, "worker") if self.workers else "as many workers as there is room for"
+        return f"{workers}{where} ({each} each)"
+
+    @property
+    def pack_memory(self) -> int | None:
+        """Free bytes of a worker's share of its GPU; None on a CPU."""
+        if not self.device.startswith("cuda"):
+            return None
+        if self.address is not None:
+            return int(ASSUMED_GPU_MEMORY * self.gpus)
+        return int((free_memory(self.device) or ASSUMED_GPU_MEMORY) * (self.gpus or 1.0))
+
+    def start(self) -> Executor:
+        """The executor, ready to take packs.
+
+        Raises:
+            InfrastructureError: no cluster answers.
+        """
+        if self.executor == "inline":
+            from cluster.inline import InlineExecutor
+
+            return InlineExecutor(train_pack)
+        from cluster.ray_pool import RayExecutor, Slots
+
+        slots = Slots(cpus=float(self.threads), gpus=self.gpus, most=self.workers, memory=self.memory)
+        try:
+            return RayExecutor(train_pack, slots, self.address, self.wait)
+        except ClusterError as error:
+            raise InfrastructureError(str(error)) from None
+
+
+def place(
+    *,
+    executor: str,
+    device: str,
+    workers: int | None,
+    threads: int | None,
+    workers_per_gpu: int,
+    address: str | None,
+    wait: bool,
+    memory: int | None,
+) -> Place:
+    """What the command line asks for.
+
+    Raises:
+        UsageError: what does not go together, or is not there.
+    """
+    if executor not in EXECUTORS:
+        raise UsageError(f"--executor {executor}: must be one of {', '.join(EXECUTORS)}")
+    if executor == "inline" and (address or (workers or 1) > 1):
+        surplus = "--address" if address else "--workers"
+        raise UsageError(f"--executor inline runs in this process alone: leave out {surplus}")
+    here: dict[str, Any] = {"address": address, "wait": wait, "memory": memory}
+    if address is not None:
+        on = "cpu" if device == "auto" else device
+        return Place("ray", on, workers, threads or 1, 1 / workers_per_gpu if on.startswith("cuda") else 0.0, **here)
+    on = chosen_device(device)
+    if on == "cuda":  # all of them; cuda:1 is that one
+        import torch
+
+        slots = workers or torch.cuda.device_count() * workers_per_gpu
+        kind = executor if executor != "auto" else ("ray" if slots > 1 else "inline")
+        return Place(kind, on, slots, threads or 1, 1 / workers_per_gpu, **here)
+    slots = workers or (max(available_threads() // (threads or 1), 1) if on == "cpu" else 1)
+    kind = executor if executor != "auto" else ("ray" if slots > 1 else "inline")
+    if kind == "inline":
+        return Place(kind, on, 1, threads or available_threads(), **here)
+    return Place(kind, on, slots, threads or 1, **here)
