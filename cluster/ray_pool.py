@@ -5,6 +5,7 @@ nothing and a payload that kills its workers is found.
 """
 
 import os
+import socket
 import time
 from collections import deque
 from collections.abc import Hashable, Iterator
@@ -13,14 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayError, TaskCancelledError
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cluster.events import ClusterError, Event, Failed, Finished, Function, Notice, Returned
 from cluster.ray_worker import Worker
-
-IN_FLIGHT = 2
-"""Payloads that a worker has at a time: the second starts without waiting for this process."""
 
 POLL_SECONDS = 1.0
 FOLLOW_SECONDS = 2.0
@@ -28,6 +26,8 @@ FOLLOW_SECONDS = 2.0
 
 PATIENCE_SECONDS = 8.0
 """How long the first worker's resources may be missing before it is said that they do not exist."""
+
+REACH_SECONDS = 5.0
 
 BAD_NODE = 3
 """Failures in a row after which a node is avoided, while there are others."""
@@ -72,13 +72,22 @@ class Task:
 
 @dataclass
 class Member:
-    """A worker as this process sees it: what it was given, oldest first, and what it has run."""
+    """A worker as this process sees it.
+
+    Attributes:
+        actor, node: what it is and where.
+        ready: refers to its start.
+        task, stream: what it runs, and where that comes from. One payload at a time: were a second waiting in the
+            worker, the death of one could not be told from that of the other.
+        kinds: of the payloads that it has run.
+    """
 
     actor: Any
     node: str
     ready: Any
     started: bool = False
-    given: deque[tuple[Task, Any]] = field(default_factory=deque)
+    task: Task | None = None
+    stream: Any = None
     kinds: set[Hashable] = field(default_factory=set)
 
 
@@ -135,11 +144,6 @@ class RayExecutor:
         forgotten = len(self.queue)
         self.queue.clear()
         self.draining = True
-        for member in self.members:
-            for task, stream in list(member.given)[1:]:  # not begun yet
-                ray.cancel(stream)
-                member.given.remove((task, stream))
-                forgotten += 1
         return forgotten
 
     def close(self) -> None:
@@ -150,10 +154,10 @@ class RayExecutor:
 
     def events(self) -> Iterator[Event]:
         self.began = time.monotonic()
-        while self.queue or any(member.given for member in self.members):
+        while self.queue or any(member.task for member in self.members):
             yield from self._follow()
             self._feed()
-            streams = {member.given[0][1]: member for member in self.members if member.given}
+            streams = {member.stream: member for member in self.members if member.task}
             waiting = [*streams, *(member.ready for member in self.members if not member.started)]
             if not waiting:
                 time.sleep(POLL_SECONDS / 4)
@@ -169,17 +173,13 @@ class RayExecutor:
 
     def _taken(self, member: Member) -> Iterator[Event]:
         """The next event of what a worker runs."""
-        stream = member.given[0][1]
         try:
-            event = ray.get(next(stream))
-        except TaskCancelledError:
-            member.given.popleft()
-            return
+            event = ray.get(next(member.stream))
         except RayError as error:
             yield from self._lost(member, error)
             return
         if isinstance(event, Finished | Failed):
-            member.given.popleft()
+            member.task = member.stream = None
         yield event
         node = self.nodes.get(member.node)
         if isinstance(event, Finished) and node is not None:
@@ -198,12 +198,11 @@ class RayExecutor:
             member.started = True
 
     def _lost(self, member: Member, error: RayError) -> Iterator[Event]:
-        """A worker is gone. What it had begun has failed, unless its node is gone too; what waited goes on waiting."""
+        """A worker is gone. What it ran has failed, unless its node is gone too."""
         self.members.remove(member)
         ray.kill(member.actor)
-        (task, _), *others = member.given
-        for other, _ in reversed(others):
-            self.queue.appendleft(other)
+        task = member.task
+        assert task is not None
         if self._node_is_gone(member.node, error):
             self.queue.appendleft(task)
             yield Returned(task.ticket)
@@ -212,16 +211,10 @@ class RayExecutor:
         yield from self._blamed(member)
 
     def _node_is_gone(self, node: str, error: RayError) -> bool:
-        """Whether a worker died with its node. Ray learns of that within seconds."""
-        if getattr(error, "preempted", False):
+        """Whether a worker died with its node."""
+        if getattr(error, "preempted", False) or "node has died" in str(error):
             return True
-        for _ in range(8):
-            if node not in {each["NodeID"] for each in ray.nodes() if each["Alive"]}:
-                return True
-            if isinstance(error, RayActorError) and "node" not in str(error).lower().replace("node_id", ""):
-                return False
-            time.sleep(0.25)
-        return False
+        return node not in {each["NodeID"] for each in ray.nodes() if each["Alive"]}
 
     def _blamed(self, member: Member) -> Iterator[Event]:
         """Counts a failure against a worker's node; one with several in a row is avoided, if there is a better one."""
@@ -232,7 +225,7 @@ class RayExecutor:
         better = [other for other in self.nodes.values() if other.id not in self.avoided and other is not node]
         if node.failures >= BAD_NODE and node.id not in self.avoided and any(other.successes for other in better):
             self.avoided.add(node.id)
-            for each in [each for each in self.members if each.node == node.id and not each.given]:
+            for each in [each for each in self.members if each.node == node.id and not each.task]:
                 ray.kill(each.actor)
                 self.members.remove(each)
             yield Notice(f"node {node.name} is avoided from now on: {node.failures} failures in a row")
@@ -256,7 +249,7 @@ class RayExecutor:
 
     def _hire(self) -> None:
         """Starts workers where there is room and work for them."""
-        wanted = len(self.queue) + sum(len(member.given) for member in self.members)
+        wanted = len(self.queue) + sum(member.task is not None for member in self.members)
         most = wanted if self.slots.most is None else min(self.slots.most, wanted)
         for node in self.nodes.values():
             if node.id in self.avoided:
@@ -286,13 +279,12 @@ class RayExecutor:
 
     def _feed(self) -> None:
         """Gives workers what is queued: of kinds that they have run before if there are any, else the next."""
-        for depth in range(IN_FLIGHT):
-            for member in self.members:
-                if self.queue and member.started and len(member.given) == depth and member.node not in self.avoided:
-                    task = self._chosen(member)
-                    stream = member.actor.run.options(num_returns="streaming").remote(task.ticket, task.payload)
-                    member.given.append((task, stream))
-                    member.kinds.add(task.kind)
+        for member in self.members:
+            if self.queue and member.started and not member.task and member.node not in self.avoided:
+                member.task = self._chosen(member)
+                run = member.actor.run.options(num_returns="streaming")
+                member.stream = run.remote(member.task.ticket, member.task.payload)
+                member.kinds.add(member.task.kind)
 
     def _chosen(self, member: Member) -> Task:
         """Takes from the queue what a worker is to run next."""
@@ -315,6 +307,7 @@ def connect(slots: Slots, address: str | None, environment: dict[str, Any] | Non
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "runtime_env": environment}
     if address is not None:
+        _check_reachable(address)
         try:
             ray.init(address=address, **quiet)
             _mute()
@@ -332,12 +325,25 @@ def connect(slots: Slots, address: str | None, environment: dict[str, Any] | Non
     _mute()
 
 
+def _check_reachable(address: str) -> None:
+    """Raises ClusterError where nothing listens: Ray itself would try for minutes."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if not colon or not port.isdigit():
+        if address == "auto":
+            return
+        raise ClusterError(f"{address} is no address of a Ray cluster: say HOST:PORT (ray start shows it), or auto")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_SECONDS).close()
+    except OSError as error:
+        raise ClusterError(f"no Ray cluster answers at {address}: {error.strerror or error}") from None
+
+
 def _mute() -> None:
     """Keeps Ray from printing that a worker died: that is an event here. It has no public switch for this."""
     with suppress(Exception):
-        from ray._private.ray_logging import global_worker_stdstream_dispatcher
+        import ray._private.worker as inside
 
-        global_worker_stdstream_dispatcher.remove_handler("ray_print_logs")
+        inside.print_to_stdstream = lambda *_, **__: None
 
 
 def first_line(error: BaseException) -> str:

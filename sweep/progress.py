@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from results.words import duration
+from results.words import counted, duration
 
 PLAIN_INTERVAL = 10.0
 """Seconds between plain lines."""
@@ -65,7 +65,7 @@ class Tally:
             parts.append("ETA " + (duration(self.eta) if self.eta is not None else "unknown"))
             parts += [pack.line() for pack in list(self.training.values())[:1]]
             if len(self.training) > 1:
-                parts.append(f"and {len(self.training) - 1} more packs in training")
+                parts.append(f"and {counted(len(self.training) - 1, 'more pack')} in training")
         return " · ".join(parts)
 
 

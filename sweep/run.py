@@ -177,6 +177,8 @@ class _Session:
     payloads: dict[int, Payload] = field(default_factory=dict)
     deaths: Counter[str] = field(default_factory=Counter)
     """Workers that died, by the trial that they died with."""
+    saved: set[int] = field(default_factory=set)
+    """Packs in the executor's hands whose rows are here already."""
 
     def __post_init__(self):
         self.versions = versions()
@@ -200,9 +202,12 @@ class _Session:
             pack = self.tally.training.setdefault(event.ticket, in_training(payload))
             pack.epoch, pack.epochs, pack.diverged = event.content.epoch, event.content.epochs, event.content.diverged
         elif isinstance(event, Message) and isinstance(event.content, PackDone):
-            self._recorded(payload, event.content.rows, event.content.curves)
+            if event.ticket not in self.saved:
+                self.saved.add(event.ticket)
+                self._recorded(payload, event.content.rows, event.content.curves)
         elif isinstance(event, Finished):
             self._forget(event.ticket)
+            self.saved.discard(event.ticket)
         elif isinstance(event, Failed):
             self._forget(event.ticket)
             self._failed(payload, event)
@@ -223,7 +228,7 @@ class _Session:
         self.tally.training.pop(ticket, None)
 
     def _failed(self, payload: Payload, event: Failed) -> None:
-        if event.kind == "died" and self._tried_again(payload):
+        if event.kind == "died" and (event.ticket in self.saved or self._tried_again(payload)):
             return
         if len(payload.trials) > 1 and self.stopped is None:
             for half in packs_of(payload.trials, -(-len(payload.trials) // 2)):

@@ -43,7 +43,7 @@ def test_a_line_says_what_is_done_diverged_failed_and_in_training():
     tally.training = {i: InTraining("nap width 8", 8, 0.0, epoch=3, epochs=32, diverged=2) for i in range(2)}
     assert tally.line() == (
         "1,200/2,400 trials · 3 diverged · 1 failed · 20 trials/s · ETA 1 min 0 s · "
-        "nap width 8 (8 trials, epoch 3/32, 2 diverged) · and 1 more packs in training"
+        "nap width 8 (8 trials, epoch 3/32, 2 diverged) · and 1 more pack in training"
     )
 
 

@@ -1,0 +1,31 @@
+"""What the tests' workers run. A payload says what is to become of it."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+
+def work(payload: dict):
+    """Yields who runs it, then does what it says."""
+    yield os.getpid()
+    do = payload.get("do")
+    if do == "exit":
+        os._exit(3)
+    if do == "exit once":
+        mark = Path(payload["mark"])
+        if not mark.exists():
+            mark.write_text("")
+            os._exit(3)
+    if do == "raise":
+        print("said before")
+        raise ValueError("as told")
+    if do == "print":
+        for _ in range(1000):
+            print("x" * 10_000)
+            sys.stderr.write("y" * 1000)
+    if do == "allocate":
+        yield len(bytearray(payload["bytes"]))
+    if do == "sleep":
+        time.sleep(payload["seconds"])
+    yield "done"
