@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart env test lint fidelity bench bench-overhead bench-throughput bench-gpu clean
+.PHONY: quickstart env test lint faults fidelity bench bench-overhead bench-throughput bench-gpu clean
 
 quickstart: env  ## train the study `quickstart` and write its report
 	$(BIN)/sweep run quickstart
@@ -36,6 +36,10 @@ bench: env  ## what this machine can do and what training reaches of it
 
 bench-overhead: env  ## what a trial costs beside its training
 	$(BIN)/python tests/benchmarks/overhead.py
+	$(BIN)/python tests/benchmarks/overhead.py --ray
+
+faults: $(VENV)/installed-test  ## clusters of several nodes that lose nodes, workers and drivers: some minutes
+	$(BIN)/pytest tests/faults/cluster_faults.py
 
 bench-throughput: env  ## trials an hour beside plain loops
 	$(BIN)/python tests/benchmarks/throughput.py

@@ -7,7 +7,6 @@ Why two compactions at once lose nothing: a row is only ever deleted while one t
 attempt or its own copy in a merged shard, whose stem is larger than those of all the shards that it replaces.
 """
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from results.files import is_temporary
 from results.schema import CURVES, TRIALS
 from results.shards import RANKING, BadShard, Vanished, is_stem, new_stem
 
@@ -121,16 +119,7 @@ def _remove_abandoned(store: "Store") -> None:
     orphans = set(store.stems("curves"))
     orphans -= set(store.stems("trials"))
     for kind in ("trials", "curves"):
-        folder = store.path / kind
-        for name in os.listdir(folder) if folder.is_dir() else ():
+        for name in store.place.names(kind):
             orphan = kind == "curves" and name.removesuffix(".parquet") in orphans
-            if (orphan or is_temporary(name)) and _modified(folder / name) < oldest:
-                (folder / name).unlink(missing_ok=True)
-
-
-def _modified(path) -> float:
-    """When the file was last written, in seconds since the epoch; now for one that is gone."""
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return time.time()
+            if (orphan or store.place.is_leftover(name)) and store.place.modified(kind, name) < oldest:
+                store.place.delete(kind, name)

@@ -1,16 +1,16 @@
 """One shard: a Parquet file of trials or of curves, written whole and read with suspicion."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from results import StoreError
-from results.files import save_atomically
 from results.schema import SCHEMA_VERSION, VERSION_KEY
 
 RANKING = ["id", "status", "attempt", "finished_at"]
@@ -56,50 +56,51 @@ def to_table(rows: Sequence[dict] | pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=schema)
 
 
-def save_shard(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
-    """Writes `tables`, one after the other and each as a row group, as the one shard `path`, atomically."""
-
-    def write(file) -> None:
-        with pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer:
-            for table in tables:
-                writer.write_table(table)
-
-    save_atomically(path, write)
+def write_shard(file: BinaryIO, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
+    """Writes `tables`, one after the other and each as a row group, as one shard."""
+    with pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer:
+        for table in tables:
+            writer.write_table(table)
 
 
-def read_shard(path: Path, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
+def read_shard(source: Callable[[], Any], schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
     """The shard's `columns`, in that order; null where the shard is older than the column.
 
     With no columns, only the footer is read: enough to tell a whole file from a truncated one.
 
+    Args:
+        source: opens it, or gives its path. Raises FileNotFoundError where it is gone.
+
     Raises: BadShard, Vanished, and StoreError for a shard of a newer schema.
     """
+    path: Any = None
     try:
+        path = source()
         with pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
             found = file.schema_arrow
-            _check_schema(path, found, schema)
+            _check_schema(found, schema)
             names = set(found.names)
             present = [name for name in columns if name in names]
             # Threads cost more than they bring in a shard of some hundred rows, of which there are many.
             large = file.metadata.num_rows > 100_000
             table = file.read(columns=present, use_threads=large) if present else schema.empty_table()
     except FileNotFoundError as error:
-        if path.is_symlink():
+        if isinstance(path, Path) and path.is_symlink():
             raise BadShard("a link to nothing") from error
-        raise Vanished(str(path)) from error
+        raise Vanished(str(error)) from error
     except (pa.ArrowException, OSError) as error:
         raise BadShard((str(error) or type(error).__name__).splitlines()[0].rstrip(".")) from error
     return _with_columns(table, pa.schema([schema.field(name) for name in columns], schema.metadata))
 
 
-def _check_schema(path: Path, found: pa.Schema, expected: pa.Schema) -> None:
+def _check_schema(found: pa.Schema, expected: pa.Schema) -> None:
     """Raises StoreError for a newer schema and BadShard for one that is not this store's."""
     version = (found.metadata or {}).get(VERSION_KEY, b"").decode(errors="replace")
     if not version.isdecimal():
         raise BadShard("not a shard of a store: it carries no schema version")
     if int(version) > SCHEMA_VERSION:
         raise StoreError(
-            f"{path} was written by a newer version of sweep (schema {version}; this one reads up to "
+            f"the store was written by a newer version of sweep (schema {version}; this one reads up to "
             f"{SCHEMA_VERSION}): upgrade sweep, or use another --store"
         )
     if found.equals(expected):

@@ -7,8 +7,6 @@ A flush writes one pair of shards of the same stem, the curves first: a trials s
 Shards never change once written. There is no lock and no index: the files are the truth.
 """
 
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from results.compaction import compact
+from results.places import BUCKETS, place_of
 from results.schema import CURVES, DERIVED, RESULTS, STATUSES, TRIALS, VALUES
-from results.shards import RANKING, BadShard, StoreError, Vanished, new_stem, read_shard, save_shard, to_table
+from results.shards import RANKING, BadShard, StoreError, Vanished, new_stem, read_shard, to_table, write_shard
 
 __all__ = ["Outcome", "Store", "StoreError"]
 
@@ -44,9 +43,9 @@ class Shard(NamedTuple):
 
 
 class Store:
-    """A store in a folder. Making one touches no file: the folder appears with the first `append`.
+    """A store in a folder or a bucket. Making one touches no file: a folder appears with the first `append`.
 
-        store = Store("results.store")
+        store = Store("results.store")    # or "s3://bucket/prefix", "gs://bucket/prefix"
         store.append([{"id": "9f…", "status": "ok", …}], [{"id": "9f…", "epoch": 1, …}])
         store.outcomes()["9f…"].status    # "ok"
 
@@ -57,7 +56,8 @@ class Store:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.place = place_of(path)
+        self.path = path if str(path).startswith(BUCKETS) else Path(path)
         self.problems: list[str] = []
         """One line for each bad shard that the last read met. Its trials count as missing."""
 
@@ -76,8 +76,6 @@ class Store:
         _check_rows(rows, curve_rows)
         stem = new_stem()
         try:
-            for kind in SCHEMAS:
-                (self.path / kind).mkdir(parents=True, exist_ok=True)
             self.save("curves", stem, [curve_rows])
             self.save("trials", stem, [rows])
         except OSError as error:
@@ -149,43 +147,26 @@ class Store:
 
     def check_writable(self) -> None:
         """Raises StoreError, in one line, when `append` could not write here. Leaves no trace."""
-        try:
-            for kind in SCHEMAS:
-                folder = self.path / kind
-                while not os.path.lexists(folder):
-                    folder = folder.parent
-                if not folder.is_dir():
-                    raise StoreError(f"cannot write to the store {self.path}: {folder} is not a folder")
-                with tempfile.TemporaryFile(dir=folder) as file:
-                    file.write(b"sweep")
-        except OSError as error:
-            raise StoreError(f"cannot write to the store {self.path}: {error.strerror or error}") from error
+        self.place.check_writable()
 
     # What follows is for results.compaction as well: everything that knows that shards are files in folders.
 
     def stems(self, kind: str) -> list[str]:
         """Stems of the shards of one kind, sorted. Temporary and stray files are none."""
-        try:
-            names = os.listdir(self.path / kind)
-        except FileNotFoundError:
-            return []
-        except NotADirectoryError as error:
-            raise StoreError(f"the store {self.path} is not a folder") from error
-        except OSError as error:
-            raise StoreError(f"cannot read the store {self.path}: {error.strerror or error}") from error
-        return sorted(name.removesuffix(".parquet") for name in names if _is_shard(name))
+        return sorted(name.removesuffix(".parquet") for name in self.place.names(kind) if _is_shard(name))
 
     def read(self, kind: str, stem: str, columns: Sequence[str]) -> pa.Table:
         """Columns of one shard. Raises BadShard, Vanished or StoreError."""
-        return read_shard(self.path / self._file(kind, stem), SCHEMAS[kind], columns)
+        return read_shard(lambda: self.place.source(kind, f"{stem}.parquet"), SCHEMAS[kind], columns)
 
     def save(self, kind: str, stem: str, tables: Iterable[pa.Table]) -> None:
         """Writes one shard, atomically."""
-        save_shard(self.path / self._file(kind, stem), tables, SCHEMAS[kind])
+        schema = SCHEMAS[kind]
+        self.place.save(kind, f"{stem}.parquet", lambda file: write_shard(file, tables, schema))
 
     def delete(self, kind: str, stem: str) -> None:
         """Deletes one shard, if it is still there."""
-        (self.path / self._file(kind, stem)).unlink(missing_ok=True)
+        self.place.delete(kind, f"{stem}.parquet")
 
     def shards(self, columns: Sequence[str], problems: list[str]) -> list[Shard]:
         """Every readable trials shard that has its curves: `columns` of it (RANKING among them), and its winners.
@@ -240,7 +221,7 @@ class Store:
         except BadShard as error:
             return str(error)
         except Vanished:
-            if not (self.path / self._file("trials", stem)).exists():  # compaction deletes the trials first
+            if not self.place.exists("trials", f"{stem}.parquet"):  # compaction deletes the trials first
                 raise
             return "missing"
         return None

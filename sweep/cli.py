@@ -30,7 +30,9 @@ StudyArgument = Annotated[
 ]
 
 
-StoreOption = Annotated[str, typer.Option("--store", help="Folder of results.", envvar="SWEEP_STORE")]
+StoreOption = Annotated[
+    str, typer.Option("--store", help="Folder of results, or s3://… or gs://….", envvar="SWEEP_STORE")
+]
 SetOption = Annotated[
     list[str],
     typer.Option("--set", help="Replace a value or an axis: width=8,16 or seed={count=2}. May be given several times."),
@@ -52,12 +54,18 @@ MOST_TRIALS = 100_000
 """As `sweep.plan.MOST_TRIALS`, which would load pyarrow for `--help`; a test holds them equal."""
 
 
-def store_path(text: str) -> Path:
-    """The folder that --store names. Raises UsageError."""
+def store_path(text: str) -> str | Path:
+    """The folder or the bucket that --store names. Raises UsageError."""
+    from results.places import BUCKETS
+
     if not text:
-        raise UsageError("--store is empty: name a folder")
+        raise UsageError("--store is empty: name a folder or a bucket")
+    if text.startswith(BUCKETS):
+        if not text.partition("://")[2].strip("/"):
+            raise UsageError(f"--store {text}: name a bucket, as in {BUCKETS[0]}BUCKET/PREFIX")
+        return text
     if "://" in text:
-        raise UsageError(f"--store {text}: a store is a folder; buckets cannot be used yet")
+        raise UsageError(f"--store {text}: a store is a folder, or begins with {' or '.join(BUCKETS)}")
     return Path(text).expanduser()
 
 

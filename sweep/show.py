@@ -59,7 +59,7 @@ def _columns(rows: Iterable[Sequence[str]]) -> None:
         say("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def show_plan(plan: Plan, store: Path) -> None:
+def show_plan(plan: Plan, store: Path | str) -> None:
     """The counts, the packs, what follows from what, and the cost."""
     study = plan.study
     say(f"{study.name}: {study.title}")
@@ -68,7 +68,7 @@ def show_plan(plan: Plan, store: Path) -> None:
         say(f"  {line}")
     if len(blocks) > 1 or study.points_count != plan.trials:
         say(f"  together {plan.trials:,} different trials (of {study.points_count:,} points)")
-    say(f"in {store}{'' if store.exists() else ' (not there yet)'}")
+    say(f"in {store}{absent(store)}")
     say(f"  {_counts(plan.counts, plan.missing)}")
     if plan.others:
         say(f"  and {counted(plan.others, 'trial')} of other studies")
@@ -99,11 +99,15 @@ def _counts(counts: dict[str, int], missing: int) -> str:
     return ", ".join([*parts, f"{missing:,} missing"])
 
 
+def absent(store: Path | str) -> str:
+    """What is said behind a folder that does not exist; a bucket is not asked."""
+    return "" if isinstance(store, str) or store.exists() else " (not there yet)"
+
+
 def show_status(numbers: dict[str, Any], store: Store) -> None:
     """How far a study is."""
-    absent = "" if store.path.exists() else " (not there yet)"
     counts = _counts(numbers, numbers["missing"])
-    say(f"{numbers['study']}: {counted(numbers['trials'], 'trial')} in {store.path}{absent}: {counts}")
+    say(f"{numbers['study']}: {counted(numbers['trials'], 'trial')} in {store.path}{absent(store.path)}: {counts}")
     show_problems(store.problems)
 
 
@@ -113,7 +117,7 @@ def show_problems(problems: Iterable[str]) -> None:
         print(f"warning: {problem}", file=sys.stderr)
 
 
-def show_nothing_to_run(plan: Plan, store: Path) -> None:
+def show_nothing_to_run(plan: Plan, store: Path | str) -> None:
     """Running twice is running once, and says so."""
     show_problems(plan.problems)
     say(f"nothing to run: all {plan.trials:,} trials of {plan.study.name} are in {store} ({_counts(plan.counts, 0)})")
@@ -121,7 +125,7 @@ def show_nothing_to_run(plan: Plan, store: Path) -> None:
         say(f"{plan.failed:,} of them failed; --retry-failed runs those again")
 
 
-def show_start(plan: Plan, store: Path, at: "Place") -> None:
+def show_start(plan: Plan, store: Path | str, at: "Place") -> None:
     """What a run is about to do."""
     assert plan.to_run is not None and plan.packs is not None
     show_problems(plan.problems)
@@ -131,7 +135,7 @@ def show_start(plan: Plan, store: Path, at: "Place") -> None:
     say(f"{plan.study.name}: running {trials}{already} in {packs} on {at}, into {store}")
 
 
-def show_outcome(plan: Plan, outcome: Outcome, store: Path, command: str) -> None:
+def show_outcome(plan: Plan, outcome: Outcome, store: Path | str, command: str) -> None:
     """How a run ended, and what to do next."""
     assert plan.to_run is not None
     kinds = {
