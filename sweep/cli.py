@@ -198,6 +198,34 @@ def run(
 
 
 @app.command()
+def submit(
+    study: StudyArgument,
+    store: StoreOption = STORE,
+    sets: SetOption = [],  # noqa: B006
+    address: Annotated[str | None, typer.Option(help="The cluster's job server: http://HOST:8265.")] = None,
+    device: Annotated[str, typer.Option(help="Of a worker: cpu or cuda; auto: the cluster's CPUs.")] = "auto",
+    follow: Annotated[bool, typer.Option("--follow", help="Show the log, and end as the job ends.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be submitted, and do nothing.")] = False,
+    manifest: Annotated[
+        str | None, typer.Option(help="Print a cluster definition for this study.", metavar="kuberay|aws|gcp")
+    ] = None,
+) -> None:
+    """Run a study on a Ray cluster, as a job of it. Submitting twice joins what is running."""
+    from sweep.study import Study
+    from sweep.submission import prepared, show, show_manifest
+    from sweep.submission import submit as submit_run
+
+    loaded, named = Study.load(study, sets), str(store_path(store))
+    if manifest is not None:
+        show_manifest(loaded, sets, named, manifest)
+        return
+    submission = prepared(loaded, sets, named, address, [] if device == "auto" else ["--device", device])
+    show(submission)
+    if not dry_run:
+        raise typer.Exit(submit_run(submission, follow))
+
+
+@app.command()
 def report(
     study: StudyArgument,
     store: StoreOption = STORE,

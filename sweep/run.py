@@ -1,5 +1,6 @@
 """The loop: plan → executor → store, with progress. Running a study runs what is missing."""
 
+import os
 import signal
 import subprocess
 import threading
@@ -307,7 +308,8 @@ def versions() -> dict[str, str | None]:
         installed = version("mixer-sweep")
     except PackageNotFoundError:
         installed = "not installed"
-    return {"sweep_version": installed, "git_commit": git_commit(Path(__file__).parent)}
+    commit = git_commit(Path(__file__).parent) or os.environ.get("SWEEP_GIT_COMMIT")  # a submitted run has no checkout
+    return {"sweep_version": installed, "git_commit": commit}
 
 
 def git_commit(folder: Path) -> str | None:

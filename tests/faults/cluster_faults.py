@@ -16,7 +16,7 @@ from ray.cluster_utils import Cluster
 from results.store import Store
 
 ROOT = Path(__file__).parents[2]
-SIXTY = ["--set", "seed={count=5}", "--set", "model=nap,sum", "--set", "width=8,16", "--set",
+SIXTY = ["--set", "seed={count=5}", "--set", "width=8,16", "--set",
          "learning_rate=0.01,0.003,0.001", "--set", "epochs=8", "--pack-width", "2"]  # fmt: skip
 
 
@@ -39,9 +39,10 @@ def cluster(environment):
     cluster.shutdown()
 
 
-def start(store: Path, address: str, *more: str) -> subprocess.Popen:
+def start(store: Path, address: str, *more: str, model: str = "nap,sum") -> subprocess.Popen:
     """A driver: `sweep run` of sixty short trials."""
-    command = [sys.executable, "-m", "sweep", "run", "quickstart", "--store", str(store), "--address", address]
+    command = [sys.executable, "-m", "sweep", "run", "quickstart", "--store", str(store), "--address", address,
+               "--set", f"model={model}"]  # fmt: skip
     with open(store.parent / "driver.log", "a") as log:
         return subprocess.Popen([*command, *SIXTY, *more], stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
 
@@ -129,7 +130,7 @@ def test_without_resources_it_is_said_soon_and_with_exit_3(environment, tmp_path
 def test_two_runs_of_overlapping_studies_at_once_end_with_each_trial_once(cluster, tmp_path):
     store = tmp_path / "store"
     one = start(store, cluster.address)
-    other = start(store, cluster.address, "--set", "model=nap,max")
+    other = start(store, cluster.address, model="nap,max")
     assert one.wait(timeout=300) == 0 and other.wait(timeout=300) == 0
     check_complete(store, 90, 8)
     counted = subprocess.run([sys.executable, "-m", "sweep", "status", "quickstart", "--store", str(store), "--json"],
