@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import ray
+from ray.autoscaler.sdk import request_resources
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -28,6 +29,9 @@ PATIENCE_SECONDS = 8.0
 """How long the first worker's resources may be missing before it is said that they do not exist."""
 
 REACH_SECONDS = 5.0
+
+MOST_ASKED = 200
+"""Workers that an autoscaler is asked for at most."""
 
 BAD_NODE = 3
 """Failures in a row after which a node is avoided, while there are others."""
@@ -129,7 +133,8 @@ class RayExecutor:
         self.members: list[Member] = []
         self.nodes: dict[str, Node] = {}
         self.avoided: set[str] = set()
-        self.tickets = 0
+        self.tickets = self.asked = 0
+        self.address = address
         self.draining = False
         self.began = self.followed = 0.0
         connect(slots, address, environment)
@@ -150,12 +155,14 @@ class RayExecutor:
         for member in self.members:
             ray.kill(member.actor)
         self.members = []
+        self._ask_for(0)
         ray.shutdown()
 
     def events(self) -> Iterator[Event]:
         self.began = time.monotonic()
         while self.queue or any(member.task for member in self.members):
             yield from self._follow()
+            yield from self._judged()
             self._feed()
             streams = {member.stream: member for member in self.members if member.task}
             waiting = [*streams, *(member.ready for member in self.members if not member.started)]
@@ -169,7 +176,7 @@ class RayExecutor:
                 if each in streams:
                     yield from self._taken(streams[each])
                 else:
-                    yield from self._begun(next(member for member in self.members if member.ready == each))
+                    self._begun(next(member for member in self.members if member.ready == each))
 
     def _taken(self, member: Member) -> Iterator[Event]:
         """The next event of what a worker runs."""
@@ -185,15 +192,15 @@ class RayExecutor:
         if isinstance(event, Finished) and node is not None:
             node.failures, node.successes = 0, node.successes + 1
         if isinstance(event, Failed):
-            yield from self._blamed(member)
+            self._blamed(member)
 
-    def _begun(self, member: Member) -> Iterator[Event]:
+    def _begun(self, member: Member) -> None:
         """A worker that was starting has started, or could not."""
         try:
             ray.get(member.ready)
         except RayError:
             self.members.remove(member)
-            yield from self._blamed(member)
+            self._blamed(member)
         else:
             member.started = True
 
@@ -208,7 +215,7 @@ class RayExecutor:
             yield Returned(task.ticket)
             return
         yield Failed(task.ticket, "died", f"the worker process died: {first_line(error)}")
-        yield from self._blamed(member)
+        self._blamed(member)
 
     def _node_is_gone(self, node: str, error: RayError) -> bool:
         """Whether a worker died with its node."""
@@ -216,19 +223,34 @@ class RayExecutor:
             return True
         return node not in {each["NodeID"] for each in ray.nodes() if each["Alive"]}
 
-    def _blamed(self, member: Member) -> Iterator[Event]:
-        """Counts a failure against a worker's node; one with several in a row is avoided, if there is a better one."""
-        node = self.nodes.get(member.node)
-        if node is None:
-            return
-        node.failures += 1
-        better = [other for other in self.nodes.values() if other.id not in self.avoided and other is not node]
-        if node.failures >= BAD_NODE and node.id not in self.avoided and any(other.successes for other in better):
-            self.avoided.add(node.id)
-            for each in [each for each in self.members if each.node == node.id and not each.task]:
-                ray.kill(each.actor)
-                self.members.remove(each)
-            yield Notice(f"node {node.name} is avoided from now on: {node.failures} failures in a row")
+    def _blamed(self, member: Member) -> None:
+        """Counts a failure against a worker's node."""
+        if member.node in self.nodes:
+            self.nodes[member.node].failures += 1
+
+    def _judged(self) -> Iterator[Event]:
+        """Avoids nodes with several failures in a row, where another node does better."""
+        for node in self.nodes.values():
+            better = any(other.successes for other in self._others(node))
+            if node.failures >= BAD_NODE and node.id not in self.avoided and better:
+                self.avoided.add(node.id)
+                for each in [each for each in self.members if each.node == node.id and not each.task]:
+                    ray.kill(each.actor)
+                    self.members.remove(each)
+                yield Notice(f"node {node.name} is avoided from now on: {node.failures} failures in a row")
+
+    def _others(self, node: Node) -> list[Node]:
+        """Nodes with workers that are not avoided, but for this one."""
+        there = {member.node for member in self.members} - self.avoided - {node.id}
+        return [self.nodes[id] for id in there if id in self.nodes]
+
+    def _is_suspect(self, id: str) -> bool:
+        """Whether a node gets nothing for now: it fails, and what others do is not known. Where they fail too, it is
+        the payloads that are bad."""
+        node = self.nodes.get(id)
+        if node is None or node.failures < BAD_NODE:
+            return False
+        return any(not other.failures and not other.successes for other in self._others(node))
 
     def _follow(self) -> Iterator[Event]:
         """Makes the set of workers that of the cluster's nodes."""
@@ -251,6 +273,7 @@ class RayExecutor:
         """Starts workers where there is room and work for them."""
         wanted = len(self.queue) + sum(member.task is not None for member in self.members)
         most = wanted if self.slots.most is None else min(self.slots.most, wanted)
+        self._ask_for(most)
         for node in self.nodes.values():
             if node.id in self.avoided:
                 continue
@@ -259,6 +282,17 @@ class RayExecutor:
                 if len(self.members) >= most:
                     return
                 self._start(node)
+
+    def _ask_for(self, workers: int) -> None:
+        """Tells a cluster's autoscaler what there is work for: workers are started on nodes that are there, which no
+        autoscaler would see as demand."""
+        workers = min(workers, MOST_ASKED)
+        if self.address is None or workers == self.asked:
+            return
+        self.asked = workers
+        bundle = {kind: count for kind, count in (("CPU", self.slots.cpus), ("GPU", self.slots.gpus)) if count}
+        with suppress(RayError, RuntimeError):  # a cluster without an autoscaler
+            request_resources(bundles=[bundle] * workers)
 
     def _start(self, node: Node) -> None:
         where = NodeAffinitySchedulingStrategy(node.id, soft=False)
@@ -280,7 +314,8 @@ class RayExecutor:
     def _feed(self) -> None:
         """Gives workers what is queued: of kinds that they have run before if there are any, else the next."""
         for member in self.members:
-            if self.queue and member.started and not member.task and member.node not in self.avoided:
+            free = member.started and not member.task and member.node not in self.avoided
+            if self.queue and free and not self._is_suspect(member.node):
                 member.task = self._chosen(member)
                 run = member.actor.run.options(num_returns="streaming")
                 member.stream = run.remote(member.task.ticket, member.task.payload)

@@ -189,7 +189,7 @@ def run(
     prepare(at.device)
     run_options: dict[str, Any] = {"device": at.device, "threads": at.threads, "compile": compile}
     limits = Limits(1 if fail_fast else max_failures)
-    outcome = run_plan(made, opened, at.start(), limits=limits, **run_options)
+    outcome = run_plan(made, opened, at.start(bool(loaded.plugins)), limits=limits, **run_options)
     show_outcome(made, outcome, opened.path, command_line())
     if outcome.stopped == "interrupted":
         raise typer.Exit(INTERRUPTED)

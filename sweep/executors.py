@@ -1,5 +1,6 @@
 """Where packs run: in this process, in workers on this machine, or in those of a cluster."""
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,8 +57,8 @@ class Place:
             return int(ASSUMED_GPU_MEMORY * self.gpus)
         return int((free_memory(self.device) or ASSUMED_GPU_MEMORY) * (self.gpus or 1.0))
 
-    def start(self) -> Executor:
-        """The executor, ready to take packs.
+    def start(self, plugins: bool = False) -> Executor:
+        """The executor, ready to take packs; with `plugins`, its workers find modules of the working directory.
 
         Raises:
             InfrastructureError: no cluster answers.
@@ -68,9 +69,11 @@ class Place:
             return InlineExecutor(train_pack)
         from cluster.ray_pool import RayExecutor, Slots
 
+        path = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
+        environment = {"env_vars": {"PYTHONPATH": path}}
         slots = Slots(cpus=float(self.threads), gpus=self.gpus, most=self.workers, memory=self.memory)
         try:
-            return RayExecutor(train_pack, slots, self.address, self.wait)
+            return RayExecutor(train_pack, slots, self.address, self.wait, environment if plugins else None)
         except ClusterError as error:
             raise InfrastructureError(str(error)) from None
 

@@ -186,7 +186,7 @@ class _Session:
 
     def submit(self, pack: list[Trial], urgent: bool = False, ahead: int = 0) -> None:
         attempts = [self.plan.attempts.get(trial.id, 0) + 1 for trial in pack]
-        how = (self.device, self.threads, self.versions, self.compile, ahead)
+        how = (self.device, self.threads, self.versions, self.compile, ahead, self.plan.study.plugins)
         payload = Payload(tuple(pack), tuple(attempts), *how)
         kind = (pack[0].shape, len(pack))
         self.payloads[self.executor.submit(payload, urgent, kind)] = payload

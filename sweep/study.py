@@ -11,6 +11,7 @@ from typing import Any
 from sweep.axes import axis
 from sweep.boxes import Box, union_size
 from sweep.errors import UsageError, shown, unknown
+from sweep.plugins import load_plugins
 from sweep.study_file import Figure, parsed, with_sets
 from sweep.trial import COUPLINGS, FIELDS, PARTS, Trial
 from sweep.values import check_name, checked
@@ -57,6 +58,7 @@ class Study:
         title, description: as in the file.
         text: the TOML as read.
         sets: what the command line replaced.
+        plugins: the user's modules that it needs, imported.
         fixed: values that all trials have.
         grids: the grid's blocks; the study is their union.
         x, y: axes of the heatmaps, or None.
@@ -66,6 +68,11 @@ class Study:
         self.name, self.text, self.sets, self.given = name, text, tuple(sets), given or name
         file = parsed(name, text)
         self.title, self.description = file.title, file.description
+        self.plugins = tuple(file.plugins)
+        try:
+            load_plugins(self.plugins)
+        except UsageError as error:
+            raise UsageError(f"{name}: {error}") from error
         blocks = file.grid if isinstance(file.grid, list) else [file.grid]
         fixed, blocks = with_sets(file.fixed, [dict(block) for block in blocks], sets)
         if file.task is not None and "task" not in fixed and not any("task" in block for block in blocks):

@@ -33,6 +33,7 @@ class StudyFile(BaseModel):
     title: str
     description: str = ""
     task: str | None = None
+    plugins: list[str] = Field(default_factory=list)
     fixed: dict[str, Any] = Field(default_factory=dict)
     grid: dict[str, Any] | list[dict[str, Any]]
     figure: Figure = Field(default_factory=Figure)

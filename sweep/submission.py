@@ -15,6 +15,7 @@ from cluster.manifests import KINDS, manifest
 from cluster.submit import ADDRESS_VARIABLES, MOST_BYTES, Jobs, Package, packaged
 from results.places import BUCKETS
 from sweep.errors import INFRASTRUCTURE, OK, InfrastructureError, UsageError
+from sweep.plugins import files_of
 from sweep.run import versions
 from sweep.study import Study, study_names
 
@@ -33,6 +34,7 @@ class Submission:
         command: what the job runs.
         package: the files that travel.
         study_file: name and text of the study's file, where it does not ship.
+        plugin_files: files of the study's plugins, and where they go.
         variables: of the job's environment.
         warnings: what a person should know before.
     """
@@ -42,6 +44,7 @@ class Submission:
     command: str
     package: Package
     study_file: tuple[str, str] | None
+    plugin_files: tuple[tuple[Path, Path], ...]
     variables: dict[str, str]
     warnings: tuple[str, ...]
 
@@ -68,7 +71,11 @@ def prepared(study: Study, sets: Sequence[str], store: str, address: str | None,
     shipped = study.name in study_names()
     named = study.name if shipped else f"{study.name}.toml"
     arguments = ["run", named, "--store", store, "--address", "auto", *(f"--set={each}" for each in sets), *options]
-    digest = hashlib.blake2b("\0".join([study.text, *sorted(sets), store]).encode(), digest_size=6).hexdigest()
+    own = [path.read_text() for name in study.plugins for path in files_of(name)]
+    digest = hashlib.blake2b("\0".join([study.text, *sorted(sets), store, *own]).encode(), digest_size=6).hexdigest()
+    plugins = tuple(
+        (path, path.relative_to(Path.cwd())) for name in study.plugins for path in files_of(name) if _is_here(path)
+    )
     commit = versions()["git_commit"]
     variables = {"SWEEP_GIT_COMMIT": commit} if commit else {}
     name = "".join(letter if letter.isalnum() else "-" for letter in study.name)
@@ -78,6 +85,7 @@ def prepared(study: Study, sets: Sequence[str], store: str, address: str | None,
         command=shlex.join(["python", "-m", "sweep", *arguments]),
         package=package,
         study_file=None if shipped else (named, study.text),
+        plugin_files=plugins,
         variables=variables,
         warnings=tuple(_warnings(target, host)),
     )
@@ -125,6 +133,11 @@ def show(submission: Submission) -> None:
         print(f"sweep: warning: {warning}", file=sys.stderr)
 
 
+def _is_here(path: Path) -> bool:
+    """Whether a file is in the working directory: what is installed must be so on the cluster too."""
+    return path.is_relative_to(Path.cwd())
+
+
 def show_manifest(study: Study, sets: Sequence[str], store: str, kind: str) -> None:
     """Prints a cluster definition for the study.
 
@@ -150,6 +163,9 @@ def submit(submission: Submission, follow: bool) -> int:
         jobs = Jobs(submission.address)
         with tempfile.TemporaryDirectory(prefix="sweep-submit-") as folder:
             submission.package.copy_to(Path(folder))
+            for path, target in submission.plugin_files:
+                (Path(folder) / target).parent.mkdir(parents=True, exist_ok=True)
+                (Path(folder) / target).write_bytes(path.read_bytes())
             if submission.study_file is not None:
                 name, text = submission.study_file
                 (Path(folder) / name).write_text(text)

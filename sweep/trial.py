@@ -9,6 +9,7 @@ from typing import Any
 from models import MIXERS, MODELS, model_name
 from models.spec import NetworkSpec
 from sweep.errors import UsageError, shown, unknown
+from sweep.plugins import code_of
 from tasks import TASK_NAMES, TASKS
 
 IDENTITY_VERSION = 1
@@ -50,6 +51,7 @@ class Trial:
     Values are as `sweep.values.Values` describes them. What a mixer without heads has no use for is None.
 
     Attributes:
+        code: what a user's own mixer or task is, by content (`sweep.plugins`); None where both ship.
         id: 128 bits of a hash over the canonical form, in hexadecimal.
     """
 
@@ -81,6 +83,7 @@ class Trial:
     precision: str
     eval_samples: int
     samples_per_case: int | None
+    code: str | None
     id: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -104,6 +107,7 @@ class Trial:
             resolved |= dict.fromkeys(HEADED)
         if not TASKS[resolved["task"]].cases:
             resolved["samples_per_case"] = None
+        resolved["code"] = code_of(resolved["mixer"], resolved["task"])
         trial = cls(**resolved)
         trial._check()
         return trial
@@ -111,7 +115,8 @@ class Trial:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Trial":
         """The trial that a row of a store, or `as_dict`, describes; what an older store lacks is at its default."""
-        values = {name: row[name] for name in FIELDS}
+        values = {name: row[name] for name in FIELDS if name != "code"}
+        values["code"] = row.get("code")
         for name, default in DEFAULTS.items():
             if values[name] is None and name not in (*HEADED, "samples_per_case"):  # where None says something
                 values[name] = default

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from sweep.plugins import code_of, load_plugins
 from sweep.trial import Trial, as_row
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
@@ -28,6 +29,7 @@ class Payload:
         versions: sweep_version and git_commit, as the driver knows them.
         compile: whether to compile the step: "auto", "on" or "off".
         packs_ahead: packs of this shape that are to follow on this worker.
+        plugins: the user's modules that the trials need.
     """
 
     trials: Sequence[Trial]
@@ -37,6 +39,7 @@ class Payload:
     versions: dict[str, str | None]
     compile: str = "auto"
     packs_ahead: int = 0
+    plugins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,9 @@ def train_pack(payload: Payload) -> Iterator[EpochDone | PackDone]:
 
     from sweep.train import Options, train
 
+    load_plugins(payload.plugins)
+    check_code(payload.trials[0])
+
     set_up_worker(payload.threads)
     started = time.perf_counter()
     records = []
@@ -86,6 +92,15 @@ def train_pack(payload: Payload) -> Iterator[EpochDone | PackDone]:
             for measurement in measurements
         ]
     yield PackDone(rows, curves)
+
+
+def check_code(trial: Trial) -> None:
+    """Raises RuntimeError where this process has other user's code than the trial stands for."""
+    if code_of(trial.mixer, trial.task) != trial.code:
+        raise RuntimeError(
+            f"mixer {trial.mixer} or task {trial.task} is other code here than where the run was started: "
+            "the modules of `plugins` must be the same everywhere"
+        )
 
 
 def set_up_worker(threads: int | None) -> None:

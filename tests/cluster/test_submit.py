@@ -92,8 +92,8 @@ def test_without_the_right_token_it_is_said(head, monkeypatch, token):
 
 def test_a_study_is_submitted_followed_and_not_run_twice(head, monkeypatch, tmp_path):
     use_token(monkeypatch, TOKEN)
-    command = [sys.executable, "-m", "sweep", "submit", "quickstart", "--address", head, "--follow",
-               "--store", str(tmp_path / "store"), "--set", "model=sum", "--set", "width=8", "--set", "epochs=1"]  # fmt: skip
+    command = [sys.executable, "-m", "sweep", "submit", "quickstart", "--address", head, "--follow"]
+    command += ["--store", str(tmp_path / "store"), "--set", "model=sum", "--set", "width=8", "--set", "epochs=1"]
     first = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=240)
     assert first.returncode == 0, first.stdout + first.stderr
     assert "submitted sweep-quickstart-" in first.stdout and "12 ok" in first.stdout

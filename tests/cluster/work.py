@@ -10,6 +10,12 @@ def work(payload: dict):
     """Yields who runs it, then does what it says."""
     yield os.getpid()
     do = payload.get("do")
+    if do == "raise on":
+        import ray
+
+        if ray.get_runtime_context().get_node_id() == payload["node"]:
+            raise RuntimeError("this node is bad")
+        time.sleep(0.2)
     if do == "exit":
         os._exit(3)
     if do == "exit once":

@@ -13,7 +13,10 @@ import psutil
 import pytest
 from ray.cluster_utils import Cluster
 
+from cluster.events import Failed, Finished, Notice
+from cluster.ray_pool import RayExecutor, Slots
 from results.store import Store
+from tests.cluster.work import work
 
 ROOT = Path(__file__).parents[2]
 SIXTY = ["--set", "seed={count=5}", "--set", "width=8,16", "--set",
@@ -136,3 +139,17 @@ def test_two_runs_of_overlapping_studies_at_once_end_with_each_trial_once(cluste
     counted = subprocess.run([sys.executable, "-m", "sweep", "status", "quickstart", "--store", str(store), "--json"],
                              capture_output=True, text=True, cwd=ROOT, check=True)  # fmt: skip
     assert json.loads(counted.stdout)["problems"] == []
+
+
+def test_a_node_on_which_everything_fails_is_avoided_and_named(cluster):
+    executor = RayExecutor(work, Slots(), address=cluster.address)
+    try:
+        bad = next(node for node in cluster.list_all_nodes() if not node.is_head()).node_id
+        tickets = [executor.submit({"do": "raise on", "node": bad}) for _ in range(40)]
+        events = list(executor.events())
+    finally:
+        executor.close()
+    failed = [event for event in events if isinstance(event, Failed)]
+    finished = [event for event in events if isinstance(event, Finished)]
+    assert len(failed) + len(finished) == len(tickets) and 3 <= len(failed) <= 6
+    assert any(isinstance(event, Notice) and "is avoided from now on" in event.text for event in events)
