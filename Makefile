@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart env test lint faults fidelity bench bench-overhead bench-throughput bench-gpu clean
+.PHONY: quickstart env test lint faults fidelity bench bench-overhead bench-throughput bench-workers bench-gpu clean
 
 quickstart: env  ## train the study `quickstart` and write its report
 	$(BIN)/sweep run quickstart
@@ -43,6 +43,9 @@ faults: $(VENV)/installed-test  ## clusters of several nodes that lose nodes, wo
 
 bench-throughput: env  ## trials an hour beside plain loops
 	$(BIN)/python tests/benchmarks/throughput.py
+
+bench-workers: env  ## the time of two workers beside that of one
+	$(BIN)/python tests/benchmarks/workers.py
 
 bench-gpu: env  ## what training reaches on a GPU; needs torch and numpy alone
 	$(BIN)/python tests/benchmarks/gpu.py

@@ -30,6 +30,12 @@ PATIENCE_SECONDS = 8.0
 
 REACH_SECONDS = 5.0
 
+START_SECONDS = 60.0
+"""How long a worker may take to start before another node is tried."""
+
+MOST_STILLBORN = 3
+"""Workers in a row that may end while they start."""
+
 MOST_ASKED = 200
 """Workers that an autoscaler is asked for at most."""
 
@@ -81,6 +87,7 @@ class Member:
     Attributes:
         actor, node: what it is and where.
         ready: refers to its start.
+        since: when it was asked for, seconds of the monotonic clock.
         task, stream: what it runs, and where that comes from. One payload at a time: were a second waiting in the
             worker, the death of one could not be told from that of the other.
         kinds: of the payloads that it has run.
@@ -89,6 +96,7 @@ class Member:
     actor: Any
     node: str
     ready: Any
+    since: float
     started: bool = False
     task: Task | None = None
     stream: Any = None
@@ -133,7 +141,8 @@ class RayExecutor:
         self.members: list[Member] = []
         self.nodes: dict[str, Node] = {}
         self.avoided: set[str] = set()
-        self.tickets = self.asked = 0
+        self.full: dict[str, float] = {}
+        self.tickets = self.asked = self.stillborn = 0
         self.address = address
         self.draining = False
         self.began = self.followed = 0.0
@@ -153,12 +162,22 @@ class RayExecutor:
 
     def close(self) -> None:
         for member in self.members:
-            ray.kill(member.actor)
+            self._dismiss(member)
         self.members = []
         self._ask_for(0)
         ray.shutdown()
 
+    def _dismiss(self, member: Member) -> None:
+        with suppress(RayError, ValueError):
+            ray.kill(member.actor)
+
     def events(self) -> Iterator[Event]:
+        try:
+            yield from self._events()
+        except RayError as error:
+            raise ClusterError(f"the cluster is lost: {first_line(error)}") from error
+
+    def _events(self) -> Iterator[Event]:
         self.began = time.monotonic()
         while self.queue or any(member.task for member in self.members):
             yield from self._follow()
@@ -195,23 +214,31 @@ class RayExecutor:
             self._blamed(member)
 
     def _begun(self, member: Member) -> None:
-        """A worker that was starting has started, or could not."""
+        """A worker that was starting has started, or could not.
+
+        Raises:
+            ClusterError: several in a row could not.
+        """
         try:
             ray.get(member.ready)
-        except RayError:
+        except RayError as error:
             self.members.remove(member)
             self._blamed(member)
+            self.stillborn += 1
+            if self.stillborn >= MOST_STILLBORN and member.node in self.nodes:
+                raise ClusterError(f"workers cannot start: {last_line(error)}") from error
         else:
-            member.started = True
+            member.started, self.stillborn = True, 0
 
     def _lost(self, member: Member, error: RayError) -> Iterator[Event]:
         """A worker is gone. What it ran has failed, unless its node is gone too."""
         self.members.remove(member)
-        ray.kill(member.actor)
+        self._dismiss(member)
         task = member.task
         assert task is not None
         if self._node_is_gone(member.node, error):
-            self.queue.appendleft(task)
+            if not self.draining:
+                self.queue.appendleft(task)
             yield Returned(task.ticket)
             return
         yield Failed(task.ticket, "died", f"the worker process died: {first_line(error)}")
@@ -229,19 +256,24 @@ class RayExecutor:
             self.nodes[member.node].failures += 1
 
     def _judged(self) -> Iterator[Event]:
-        """Avoids nodes with several failures in a row, where another node does better."""
+        """Avoids nodes with several failures in a row, where another node does better; until none is left."""
         for node in self.nodes.values():
             better = any(other.successes for other in self._others(node))
             if node.failures >= BAD_NODE and node.id not in self.avoided and better:
                 self.avoided.add(node.id)
-                for each in [each for each in self.members if each.node == node.id and not each.task]:
-                    ray.kill(each.actor)
-                    self.members.remove(each)
                 yield Notice(f"node {node.name} is avoided from now on: {node.failures} failures in a row")
+        if self.avoided and not set(self.nodes) - self.avoided:
+            self.avoided.clear()
+            for node in self.nodes.values():
+                node.failures = 0
+            yield Notice("only nodes that are avoided are left: they are used again")
+        for member in [each for each in self.members if each.node in self.avoided and not each.task]:
+            self._dismiss(member)
+            self.members.remove(member)
 
     def _others(self, node: Node) -> list[Node]:
-        """Nodes with workers that are not avoided, but for this one."""
-        there = {member.node for member in self.members} - self.avoided - {node.id}
+        """Nodes with workers at work that are not avoided, but for this one."""
+        there = {member.node for member in self.members if member.started} - self.avoided - {node.id}
         return [self.nodes[id] for id in there if id in self.nodes]
 
     def _is_suspect(self, id: str) -> bool:
@@ -265,6 +297,7 @@ class RayExecutor:
                 self.nodes[id] = Node(id, each["NodeManagerHostname"], each["Resources"])
                 if self.members:
                     yield Notice(f"node {self.nodes[id].name} has joined")
+        self._move_on()
         self._hire()
         if not self.members and not self.draining:
             self._check_room()
@@ -275,13 +308,22 @@ class RayExecutor:
         most = wanted if self.slots.most is None else min(self.slots.most, wanted)
         self._ask_for(most)
         for node in self.nodes.values():
-            if node.id in self.avoided:
+            if node.id in self.avoided or time.monotonic() - self.full.get(node.id, -START_SECONDS) < START_SECONDS:
                 continue
             there = sum(member.node == node.id for member in self.members)
             for _ in range(self.slots.on(node.resources) - there):
                 if len(self.members) >= most:
                     return
                 self._start(node)
+
+    def _move_on(self) -> None:
+        """Gives up workers that have waited long for room on their node, where another node may have it: in a cluster
+        that others use, a node's resources are not ours."""
+        late = time.monotonic() - START_SECONDS
+        for member in [each for each in self.members if not each.started and each.since < late]:
+            self._dismiss(member)
+            self.members.remove(member)
+            self.full[member.node] = time.monotonic()
 
     def _ask_for(self, workers: int) -> None:
         """Tells a cluster's autoscaler what there is work for: workers are started on nodes that are there, which no
@@ -299,7 +341,7 @@ class RayExecutor:
         options = {"num_cpus": self.slots.cpus, "num_gpus": self.slots.gpus, "scheduling_strategy": where}
         remote: Any = Worker
         actor = remote.options(max_restarts=0, max_task_retries=0, **options).remote(self.function, self.slots.memory)
-        self.members.append(Member(actor, node.id, actor.ready.remote()))
+        self.members.append(Member(actor, node.id, actor.ready.remote(), time.monotonic()))
 
     def _check_room(self) -> None:
         """Raises ClusterError where no node has what a worker takes, after some patience."""
@@ -350,13 +392,13 @@ def connect(slots: Slots, address: str | None, environment: dict[str, Any] | Non
             raise ClusterError(f"no Ray cluster answers at {address}: {first_line(error)}") from None
         return
     most = slots.most or 1
-    ray.init(
-        address="local",
-        num_cpus=max(int(most * slots.cpus), 1),
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        **quiet,
-    )
+    cpus = max(int(most * slots.cpus), 1)
+    try:
+        ray.init(
+            address="local", num_cpus=cpus, include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **quiet
+        )
+    except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
+        raise ClusterError(f"Ray does not start here: {first_line(error)}") from None
     _mute()
 
 
@@ -384,6 +426,11 @@ def _mute() -> None:
 def first_line(error: BaseException) -> str:
     """What an error says first."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def last_line(error: BaseException) -> str:
+    """What an error says last: of a remote one, what it was."""
+    return next((line.strip() for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
 
 
 def described(resources: dict[str, float]) -> str:

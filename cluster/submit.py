@@ -14,7 +14,8 @@ from typing import Any
 from cluster.events import ClusterError
 
 EXCLUDED = (".git", ".venv", "venv", "__pycache__", "*.pyc", ".*_cache", "*.egg-info", "build", "dist", "node_modules",
-            "store", "reports", "*.parquet", ".env", "*.pem", "*.key")  # fmt: skip
+            "store", "reports", "*.parquet",
+            ".env*", "*.pem", "*.key", ".netrc", ".aws", ".ssh", "id_*", "*credential*")  # fmt: skip
 """Names that do not travel: results, environments, caches, and what looks like a secret."""
 
 MOST_BYTES = 100 * 2**20
@@ -140,12 +141,16 @@ class Jobs:
             asyncio.run(self._stream(id, passed))
         while True:
             status, _, _ = self._patiently(lambda: self.status(id))
-            log = self._patiently(lambda: self.client.get_job_logs(id))
+            log = self._patiently(lambda: self._log(id))
             if len(log) > seen:
                 passed(log[seen:])
             if status in ENDED:
                 return status
             time.sleep(POLL_SECONDS)
+
+    def _log(self, id: str) -> str:
+        with self._said():
+            return self.client.get_job_logs(id)
 
     async def _stream(self, id: str, write: Callable[[str], object]) -> None:
         async for text in self.client.tail_job_logs(id):

@@ -24,7 +24,7 @@ class Place(Protocol):
         """Names of a folder's files; none where it is not there yet. Raises StoreError where it cannot be listed."""
 
     def source(self, kind: str, name: str) -> Any:
-        """What Parquet reads from. Raises FileNotFoundError."""
+        """What Parquet reads from. Raises FileNotFoundError; StoreError where it cannot be reached."""
 
     def save(self, kind: str, name: str, write: Callable[[BinaryIO], object]) -> None:
         """Creates a file with what `write` writes, so that it is seen whole or not at all."""
@@ -138,7 +138,15 @@ class Bucket:
         return [each.base_name for each in found if each.is_file]
 
     def source(self, kind: str, name: str) -> Any:
-        return self._files()[0].open_input_file(self._path(kind, name))
+        from pyarrow import BufferReader
+
+        try:  # whole, so that what the network does is not taken for a damaged file
+            with self._files()[0].open_input_file(self._path(kind, name)) as file:
+                return BufferReader(file.read())
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StoreError(f"cannot read the store {self.address}: {_first_line(error)}") from error
 
     def save(self, kind: str, name: str, write: Callable[[BinaryIO], object]) -> None:
         buffer = io.BytesIO()

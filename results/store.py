@@ -142,6 +142,8 @@ class Store:
         """Merges small shards into shards of at most `max_rows` trials; see results.compaction. How many it merged."""
         try:
             return compact(self, max_rows)
+        except BadShard as error:  # damaged since it was looked at: the next compaction leaves it alone
+            raise StoreError(f"cannot compact the store {self.path}: {error}") from error
         except OSError as error:
             raise StoreError(f"cannot compact the store {self.path}: {error.strerror or error}") from error
 

@@ -172,10 +172,11 @@ def run(
         show_nothing_to_run(made, opened.path)
         raise typer.Exit(SOME_FAILED if made.failed else OK)
     opened.check_writable()
+    alone = executor == "auto" and address is None and len(made.packs or ()) == 1
     at = place(
-        executor=executor if len(made.packs or ()) > 1 or address or executor != "auto" else "inline",
+        executor="inline" if alone else executor,
         device=device,
-        workers=workers,
+        workers=None if alone else workers,
         threads=checked_threads(threads) if address is None else threads,
         workers_per_gpu=workers_per_gpu,
         address=address,

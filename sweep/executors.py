@@ -6,9 +6,10 @@ from typing import Any
 
 from cluster.events import ClusterError, Executor
 from results.words import counted
+from sweep import work
 from sweep.device import chosen_device, free_memory
 from sweep.errors import InfrastructureError, UsageError
-from sweep.work import available_threads, train_pack
+from sweep.work import available_threads
 
 EXECUTORS = ("auto", "inline", "ray")
 
@@ -66,14 +67,14 @@ class Place:
         if self.executor == "inline":
             from cluster.inline import InlineExecutor
 
-            return InlineExecutor(train_pack)
+            return InlineExecutor(work.train_pack)
         from cluster.ray_pool import RayExecutor, Slots
 
         path = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
         environment = {"env_vars": {"PYTHONPATH": path}}
         slots = Slots(cpus=float(self.threads), gpus=self.gpus, most=self.workers, memory=self.memory)
         try:
-            return RayExecutor(train_pack, slots, self.address, self.wait, environment if plugins else None)
+            return RayExecutor(work.train_pack, slots, self.address, self.wait, environment if plugins else None)
         except ClusterError as error:
             raise InfrastructureError(str(error)) from None
 
@@ -102,6 +103,8 @@ def place(
     here: dict[str, Any] = {"address": address, "wait": wait, "memory": memory}
     if address is not None:
         on = "cpu" if device == "auto" else device
+        if on not in ("cpu", "cuda"):
+            raise UsageError(f"--device {device}: on a cluster it is auto, cpu or cuda; a worker sees the GPU it has")
         return Place("ray", on, workers, threads or 1, 1 / workers_per_gpu if on.startswith("cuda") else 0.0, **here)
     on = chosen_device(device)
     if on == "cuda":  # all of them; cuda:1 is that one

@@ -155,9 +155,12 @@ def run(
         except ClusterError as error:
             raise InfrastructureError(str(error)) from None
         finally:
-            with _interrupts(signal.SIG_IGN):  # a third Ctrl-C must not cost what is finished
-                session.recorder.flush()
-                executor.close()
+            # neither a third Ctrl-C nor a second SIGTERM must cost what is finished
+            with _interrupts(signal.SIG_IGN), _interrupts(signal.SIG_IGN, signal.SIGTERM):
+                try:
+                    session.recorder.flush()
+                finally:
+                    executor.close()
     session.recorder.tidy()
     return Outcome(tally.done, tally.diverged, tally.failed, session.stopped, tally.seconds, session.errors)
 

@@ -56,6 +56,8 @@ def prepared(study: Study, sets: Sequence[str], store: str, address: str | None,
         UsageError: no address, a store that the cluster cannot reach, or too much to upload.
     """
     target = chosen_address(address)
+    if "--device" in options and options[options.index("--device") + 1] not in ("cpu", "cuda"):
+        raise UsageError(f"--device {options[options.index('--device') + 1]}: on a cluster it is auto, cpu or cuda")
     host = urlsplit(target).hostname or ""
     if not store.startswith(BUCKETS):
         if host not in LOOPBACK:
@@ -64,7 +66,10 @@ def prepared(study: Study, sets: Sequence[str], store: str, address: str | None,
                 f"would each make one of their own; name a bucket ({' or '.join(BUCKETS)}…)"
             )
         store = str(Path(store).expanduser().resolve())
-    package = packaged(Path(__file__).resolve().parents[1])
+    root = Path(__file__).resolve().parents[1]
+    if not (root / "pyproject.toml").exists():
+        raise UsageError(f"sweep is installed in {root}, not run from a checkout: submit from a clone of the project")
+    package = packaged(root)
     if package.nbytes > MOST_BYTES:
         largest = ", ".join(f"{path} ({size / 2**20:.0f} MiB)" for path, size in package.largest())
         raise UsageError(f"{package.root} is {package.nbytes / 2**20:.0f} MiB to upload, more than 100: {largest}")
@@ -72,7 +77,9 @@ def prepared(study: Study, sets: Sequence[str], store: str, address: str | None,
     named = study.name if shipped else f"{study.name}.toml"
     arguments = ["run", named, "--store", store, "--address", "auto", *(f"--set={each}" for each in sets), *options]
     own = [path.read_text() for name in study.plugins for path in files_of(name)]
-    digest = hashlib.blake2b("\0".join([study.text, *sorted(sets), store, *own]).encode(), digest_size=6).hexdigest()
+    digest = hashlib.blake2b(
+        "\0".join([study.text, *sorted(sets), store, *options, *own]).encode(), digest_size=6
+    ).hexdigest()
     plugins = tuple(
         (path, path.relative_to(Path.cwd())) for name in study.plugins for path in files_of(name) if _is_here(path)
     )
@@ -148,6 +155,10 @@ def show_manifest(study: Study, sets: Sequence[str], store: str, kind: str) -> N
         raise UsageError(f"--manifest {kind}: must be one of {', '.join(KINDS)}")
     if not store.startswith(BUCKETS):
         raise UsageError(f"--store {store}: a cluster needs a store in a bucket ({' or '.join(BUCKETS)}…)")
+    if study.name not in study_names() or study.plugins:
+        raise UsageError(
+            f"--manifest is for studies that ship: no node would have {study.given}; submit it to a cluster"
+        )
     arguments = ["run", study.given, "--store", store, "--address", "auto", "--device", "cuda", "--wait-for-resources"]
     given = shlex.join([*arguments, *(f"--set={each}" for each in sets)])
     print(manifest(kind, study=study.given, store=store, command=f"python -m sweep {given}", arguments=given), end="")

@@ -77,13 +77,16 @@ def train(trials: Sequence[Trial], device: str = "cpu", options: Options = Optio
     """
     pack = Pack(trials, torch.device(device), options)
     epochs = range(trials[0].epochs)
-    with Ahead(chain.from_iterable(drawn(trials, epoch) for epoch in epochs), pack.device) as data:
-        for epoch in epochs:
-            with matrix_products(trials[0].precision):
-                record = pack.train_epoch(epoch, data)
-            yield record
-            if all(step is not None for step in pack.diverged_step):
-                return
+    try:
+        with Ahead(chain.from_iterable(drawn(trials, epoch) for epoch in epochs), pack.device) as data:
+            for epoch in epochs:
+                with matrix_products(trials[0].precision):
+                    record = pack.train_epoch(epoch, data)
+                yield record
+                if all(step is not None for step in pack.diverged_step):
+                    return
+    finally:
+        pack.release()
 
 
 @dataclass
@@ -176,6 +179,10 @@ class Pack:
         """Goes on with a compiled step."""
         self.update, self.epoch = compiled_step(self.step_of, self.key, self._eager), None
 
+    def release(self) -> None:
+        """Lets go of what refers back to this pack, so that its memory is free before the next one wants it."""
+        self.epoch, self.update = None, _released
+
     @property
     def key(self) -> tuple:
         """What a compiled step depends on."""
@@ -232,6 +239,10 @@ def matrix_products(precision: str) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def _released(*_: object) -> Outcome:
+    raise RuntimeError("this pack's training has ended")
 
 
 def _init_stream(seed: int, name: str):

@@ -25,7 +25,7 @@ def manifest(kind: str, *, study: str, store: str, command: str, arguments: str,
         arguments: of `sweep`, for `ray submit`.
         workers: GPUs at most.
     """
-    name = re.sub(r"[^a-z0-9]+", "-", f"sweep-{study}".lower()).strip("-")[:40]
+    name = re.sub(r"[^a-z0-9]+", "-", f"sweep-{study}".lower())[:40].strip("-")
     try:
         ray = version("ray")
     except PackageNotFoundError:

@@ -43,12 +43,18 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def here(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """The command, its runs in the process itself; what Ray's workers do is tested elsewhere."""
+    return (*arguments, "--executor", "inline") if arguments[:1] == ("run",) else arguments
+
+
 @pytest.fixture
 def sweep(monkeypatch, capsys):
     """Runs the command in this process: exit code, standard output, standard error."""
     handler = signal.getsignal(signal.SIGINT)
 
     def command(*arguments: str) -> tuple[int, str, str]:
+        arguments = here(arguments)
         monkeypatch.setattr(sys, "argv", ["sweep", *arguments])
         try:
             main()
@@ -65,7 +71,7 @@ def sweep(monkeypatch, capsys):
 def start(folder: Path, *arguments: str) -> subprocess.Popen:
     """Starts the command in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "sweep", *arguments]
+    command = [sys.executable, "-m", "sweep", *here(arguments)]
     return subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
