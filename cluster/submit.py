@@ -20,6 +20,7 @@ EXCLUDED = (".git", ".venv", "venv", "__pycache__", "*.pyc", ".*_cache", "*.egg-
 
 MOST_BYTES = 100 * 2**20
 POLL_SECONDS = 2.0
+AGENT_TRIES = 15
 ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 
 ADDRESS_VARIABLES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
@@ -118,7 +119,14 @@ class Jobs:
                 return Job(mine[-1][1], joined=True)
             id = f"{name}-{mine[-1][0] + 1 if mine else 1}"
             environment: dict[str, Any] = {"working_dir": str(folder), "env_vars": variables}
-            self.client.submit_job(entrypoint=command, submission_id=id, runtime_env=environment)
+            for attempt in range(AGENT_TRIES):
+                try:
+                    self.client.submit_job(entrypoint=command, submission_id=id, runtime_env=environment)
+                    break
+                except RuntimeError as error:  # a head that has just started
+                    if "No available agent" not in str(error) or attempt == AGENT_TRIES - 1:
+                        raise
+                    time.sleep(POLL_SECONDS)
             return Job(id, joined=False)
 
     def status(self, id: str) -> tuple[str, int | None, str]:

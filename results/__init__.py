@@ -3,3 +3,7 @@
 
 class StoreError(Exception):
     """The store cannot be used as asked; the message is one line for its user."""
+
+
+class StoreUnreachable(StoreError):
+    """The store's bucket does not answer, or refuses: nothing that its user wrote is wrong."""

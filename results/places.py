@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 from uuid import uuid4
 
-from results import StoreError
+from results import StoreError, StoreUnreachable
 from results.files import is_temporary, save_atomically
 
 BUCKETS = ("s3://", "gs://")
@@ -134,7 +134,7 @@ class Bucket:
         try:
             found = files.get_file_info(fs.FileSelector(self._path(kind), allow_not_found=True))
         except OSError as error:
-            raise StoreError(f"cannot read the store {self.address}: {_first_line(error)}") from error
+            raise StoreUnreachable(f"cannot read the store {self.address}: {_first_line(error)}") from error
         return [each.base_name for each in found if each.is_file]
 
     def source(self, kind: str, name: str) -> Any:
@@ -146,7 +146,7 @@ class Bucket:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise StoreError(f"cannot read the store {self.address}: {_first_line(error)}") from error
+            raise StoreUnreachable(f"cannot read the store {self.address}: {_first_line(error)}") from error
 
     def save(self, kind: str, name: str, write: Callable[[BinaryIO], object]) -> None:
         buffer = io.BytesIO()
@@ -174,7 +174,7 @@ class Bucket:
             self._put(path, b"sweep")
             self._files()[0].delete_file(path)
         except OSError as error:
-            raise StoreError(f"cannot write to the store {self.address}: {_first_line(error)}") from error
+            raise StoreUnreachable(f"cannot write to the store {self.address}: {_first_line(error)}") from error
 
     def is_leftover(self, name: str) -> bool:
         return name.startswith(".check-")

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import sys
 import warnings
@@ -11,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from results import StoreError
+from results import StoreError, StoreUnreachable
 from sweep.errors import INFRASTRUCTURE, INTERRUPTED, OK, SOME_FAILED, USAGE, InfrastructureError, UsageError
 
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
@@ -61,10 +62,10 @@ def store_path(text: str) -> str | Path:
     if not text:
         raise UsageError("--store is empty: name a folder or a bucket")
     if text.startswith(BUCKETS):
-        if not text.partition("://")[2].strip("/"):
-            raise UsageError(f"--store {text}: name a bucket, as in {BUCKETS[0]}BUCKET/PREFIX")
+        if text[5:6] in ("", "/"):
+            raise UsageError(f"--store {text}: name a bucket, as in {text[:5]}BUCKET/PREFIX")
         return text
-    if "://" in text:
+    if re.match(r"[A-Za-z0-9+.-]{2,}:/", text):
         raise UsageError(f"--store {text}: a store is a folder, or begins with {' or '.join(BUCKETS)}")
     return Path(text).expanduser()
 
@@ -148,7 +149,7 @@ def run(
     address: Annotated[str | None, typer.Option(help="Ray cluster to join: HOST:PORT, or auto.")] = None,
     wait_for_resources: Annotated[bool, typer.Option(help="Wait for what the cluster does not have yet.")] = False,
     worker_memory: Annotated[
-        int | None, typer.Option(help="MiB beyond which a worker's trials run out of memory.", min=64)
+        int | None, typer.Option(help="MiB that a worker may allocate, itself included (some 500).", min=512)
     ] = None,
 ) -> None:
     """Run what a study is missing. Running it again goes on where it stopped."""
@@ -299,6 +300,8 @@ def main() -> None:
         code = app(prog_name="sweep", standalone_mode=False)
         sys.stdout.flush()
         sys.exit(code or OK)
+    except StoreUnreachable as error:
+        fail(error, INFRASTRUCTURE)
     except (UsageError, StoreError) as error:
         fail(error, USAGE)
     except USAGE_ERROR as error:

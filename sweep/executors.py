@@ -8,7 +8,7 @@ from cluster.events import ClusterError, Executor
 from results.words import counted
 from sweep import work
 from sweep.device import chosen_device, free_memory
-from sweep.errors import InfrastructureError, UsageError
+from sweep.errors import InfrastructureError, UsageError, shown
 from sweep.work import available_threads
 
 EXECUTORS = ("auto", "inline", "ray")
@@ -79,6 +79,13 @@ class Place:
             raise InfrastructureError(str(error)) from None
 
 
+def check_address(address: str) -> None:
+    """Raises UsageError where --address is none of a Ray cluster."""
+    host, _, port = address.rpartition(":")
+    if address != "auto" and not (host and "/" not in host and port.isdigit() and 0 < int(port) < 2**16):
+        raise UsageError(f"--address {shown(address)}: say HOST:PORT of a Ray cluster (`ray start` shows it), or auto")
+
+
 def place(
     *,
     executor: str,
@@ -100,6 +107,10 @@ def place(
     if executor == "inline" and (address or (workers or 1) > 1):
         surplus = "--address" if address else "--workers"
         raise UsageError(f"--executor inline runs in this process alone: leave out {surplus}")
+    if executor == "inline" and memory is not None:
+        raise UsageError("--worker-memory limits workers, and --executor inline has none: leave one of them out")
+    if address is not None:
+        check_address(address)
     here: dict[str, Any] = {"address": address, "wait": wait, "memory": memory}
     if address is not None:
         on = "cpu" if device == "auto" else device

@@ -1,5 +1,6 @@
 """Trials into packs: how many of one shape train together, and in which order the packs go."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 from sweep.trial import Trial
@@ -16,6 +17,9 @@ MEMORY_SHARE = 0.6
 """Share of a GPU's free memory that a pack may be expected to take."""
 
 MOST_ON_A_GPU = 512
+
+WORTH_SHARING = 20.0
+"""Seconds of work from which packs are narrowed so that every worker has some."""
 
 MOST_SECONDS = 600.0
 """A pack that is lost with its worker should cost no more than this."""
@@ -48,18 +52,19 @@ def packs_of(
         trials: in any order.
         width: trials in a pack; None leaves it to `pack_width` and what follows.
         memory: free bytes of the GPU that is to train them; None: a CPU does.
-        workers: that share the packs: none gets more than half of an equal part at a time.
+        workers: that share the packs: none gets more than half of an equal part at a time, unless all is short.
         seconds: what a trial is expected to take: no pack takes more than `MOST_SECONDS`.
     """
     shapes: dict[tuple, list[Trial]] = {}
     for trial in trials:
         shapes.setdefault(trial.shape, []).append(trial)
     most = sum(len(members) * members[0].cost for members in shapes.values()) / (2 * workers)
+    expected = sum(len(members) * seconds(members[0]) for members in shapes.values()) if seconds else math.inf
     packs = []
     for members in shapes.values():
         first = members[0]
         widest = width or pack_width(first, memory)
-        if width is None and workers > 1:
+        if width is None and workers > 1 and expected > WORTH_SHARING:
             widest = min(widest, max(int(most / first.cost), 1))
         if width is None and seconds is not None:
             widest = min(widest, max(int(MOST_SECONDS / seconds(first)), 1))

@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -10,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from models import MIXERS
-from sweep.errors import UsageError
+from sweep.errors import UsageError, shown
 from tasks import TASKS
 
 SHIPPED = ("models", "tasks")
@@ -23,13 +24,15 @@ def load_plugins(names: Sequence[str]) -> None:
         UsageError: one cannot be imported.
     """
     for name in names:
+        if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", name) or name.endswith(".py"):
+            raise UsageError(f"plugins: {shown(name)} is no name of a module: my_mixers.py is my_mixers")
         here = os.getcwd()
         if here not in sys.path:
             sys.path.insert(0, here)
         try:
             import_module(name)
-        except Exception as error:  # whatever a user's module may raise
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        except (Exception, SystemExit) as error:  # whatever a user's module may raise
+            reason = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
             raise UsageError(f"plugins: cannot import {name} from {here}: {reason}") from error
 
 

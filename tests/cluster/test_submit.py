@@ -56,6 +56,14 @@ def head(tmp_path_factory):
     head.wait(timeout=30)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def no_token_afterwards():
+    """Ray remembers how it was last to authenticate; later tests in this process do not."""
+    yield
+    with pytest.MonkeyPatch.context() as patch:
+        use_token(patch, None)
+
+
 def use_token(monkeypatch, token: str | None) -> None:
     """What a user has in the environment."""
     monkeypatch.setenv("RAY_AUTH_MODE", "token" if token else "disabled")
