@@ -68,7 +68,8 @@ class Place:
             from cluster.inline import InlineExecutor
 
             return InlineExecutor(work.train_pack)
-        from cluster.ray_pool import RayExecutor, Slots
+        from cluster.connect import Slots
+        from cluster.ray_pool import RayExecutor
 
         path = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
         environment = {"env_vars": {"PYTHONPATH": path}}

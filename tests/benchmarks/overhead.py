@@ -69,7 +69,8 @@ def run_once(store: Store, study: Study) -> float:
     """Seconds of planning and running a study."""
     executor: Any = InlineExecutor(empty_training)
     if RAY:
-        from cluster.ray_pool import RayExecutor, Slots
+        from cluster.connect import Slots
+        from cluster.ray_pool import RayExecutor
 
         executor = RayExecutor(empty_training, Slots(most=2))
     started = time.perf_counter()

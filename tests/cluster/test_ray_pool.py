@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from cluster.connect import Slots
 from cluster.events import ClusterError, Failed, Finished, Message
-from cluster.ray_pool import RayExecutor, Slots
+from cluster.ray_pool import RayExecutor
 from tests.cluster.work import work
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,9 @@ import psutil
 import pytest
 from ray.cluster_utils import Cluster
 
+from cluster.connect import Slots
 from cluster.events import Failed, Finished, Notice
-from cluster.ray_pool import RayExecutor, Slots
+from cluster.ray_pool import RayExecutor
 from results.store import Store
 from tests.cluster.work import work
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.ray_pool import RayExecutor, Slots
+from cluster.connect import Slots
+from cluster.ray_pool import RayExecutor
 from results.store import Store
 from sweep.plan import make_plan
 from sweep.run import run
