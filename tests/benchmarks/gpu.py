@@ -1,9 +1,12 @@
 """What training reaches on a GPU: `python3 tests/benchmarks/gpu.py`, at most six minutes, with torch and numpy alone.
 
 1. Packed training on the GPU gives the CPU's curves: to 1e-8 in float64, to 2e-3 of the loss in float32's first epoch.
-2. Models a second against the width of the pack, at widths 32, 128 and 512; how many times the plain loop; the share of
-   the measured ceiling of matrix products; what capturing and compiling a step cost and bring.
-3. The time that all of the NAP paper's models would take at these speeds.
+2. Ceilings: products of matrices in each precision, and copying.
+3. Models a second against the width of the pack, at widths 32, 128 and 512; how many times the plain loop; the share of
+   the measured ceiling of matrix products; what capturing and compiling a step cost and bring; the memory that a pack
+   took beside what `sweep.packs` expects of it.
+4. Whole epochs, as `train` runs them: how much of them is steps, and how much drawing, evaluation and waiting.
+5. The time that all of the NAP paper's models would take at these speeds.
 
 `--toy` runs the same on any device at toy size, as a test does on the CPU. `--json FILE` keeps the figures.
 """
@@ -15,8 +18,10 @@ import platform
 import statistics
 import sys
 import time
+import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +75,7 @@ class Bench:
 
     def __init__(self, device: str, toy: bool, until: float):
         self.device, self.toy, self.until = torch.device(device), toy, until
+        self.memory = math.nan
         self.figures: dict[str, Any] = {"device": self.name(), "torch": torch.__version__, "equal": True}
 
     def name(self) -> str:
@@ -77,10 +83,17 @@ class Bench:
 
     def run(self) -> None:
         say(f"{self.name()}, torch {torch.__version__}")
-        self.equality()
-        self.ceilings()
-        self.speeds()
-        self.paper()
+        for part in (self.equality, self.ceilings, self.speeds, self.epochs, self.paper):
+            self.guarded(part.__name__, part)
+
+    def guarded(self, what: str, measure: Callable[[], Any]) -> Any:
+        """What `measure` gives. Where it raises: None, and a failure is noted; what follows is still measured."""
+        try:
+            return measure()
+        except Exception:
+            self.figures["equal"] = False
+            say(f"   FAILED: {what}\n" + "".join(traceback.format_exc()[-3000:]))
+            return None
 
     def time_left(self, needed: float = 0.0) -> bool:
         return time.monotonic() + needed < self.until
@@ -97,7 +110,7 @@ class Bench:
                 some = [Trial.from_values({**values, "seed": seed}) for seed in range(3)]
                 here, there = (list(train(some, device)) for device in (str(self.device), "cpu"))
                 epochs = 1 if precision == "fp32" else 2  # rounding grows with every step
-                worst = max(deviation(a, b) for a, b in zip(here[:epochs], there[:epochs]))
+                worst = max((deviation(a, b) for a, b in zip(here[:epochs], there[:epochs])), default=math.inf)
                 equal = worst < close
                 self.figures["equal"] &= equal
                 say(f"   {model:5} {precision:9} {worst:10.1e} of {close:.0e} allowed{'' if equal else '   TOO LARGE'}")
@@ -119,23 +132,29 @@ class Bench:
     def speeds(self) -> None:
         """Models a second against pack width."""
         say("\n3. speed (cases, length 128, batch 32)")
-        say("   model width precision step      pack   ms a model & step   plain loop   times   share of ceiling")
+        say(
+            "   model width precision step      pack   ms a model & step   plain loop   times   share of ceiling   memory"
+        )
         self.figures["speeds"] = []
         for model, width, precision, kind in self.shapes():
             if not self.time_left(60 if kind == "compiled" and not self.toy else 5):
                 say("   (no time left for more)")
                 return
             values = self.values(model, width, precision)
-            plain = self.plain_seconds(values)
-            last = math.inf
-            for models in self.pack_widths(values):
-                measured = self.packed_seconds(values, models, kind)
-                if measured is None:
-                    break
-                self.note(values, models, kind, measured, plain)
-                if measured > 0.97 * last or not self.time_left(10):
-                    break
-                last = measured
+            self.guarded(f"{kind} {model} {width} {precision}", partial(self.speed, values, kind))
+
+    def speed(self, values: dict[str, Any], kind: str) -> None:
+        """One shape's steps in wider and wider packs, while that helps."""
+        plain = self.plain_seconds(values)
+        last = math.inf
+        for models in self.pack_widths(values):
+            measured = self.packed_seconds(values, models, kind)
+            if measured is None:
+                break
+            self.note(values, models, kind, measured, plain)
+            if measured > 0.97 * last or not self.time_left(10):
+                break
+            last = measured
 
     def shapes(self) -> Iterator[tuple[str, int, str, str]]:
         """What is measured, the most wanted first."""
@@ -144,15 +163,16 @@ class Bench:
             yield from ((model, 8, "fp32", kind) for model, kind in (("nap", "eager"), ("sum", "compiled")))
             yield "nap", 8, "bf16", "eager"
             return
-        for kind in ("eager", "captured", "compiled"):
-            if kind != "captured" or self.device.type == "cuda":
-                for width in widths:
-                    for model in {"eager": ("nap",), "compiled": ("nap", "sum")}.get(kind, ("nap", "mte", "sum")):
-                        yield model, width, "fp32", kind
+        for kind, models in (("captured", ("nap", "mte", "sum")), ("eager", ("nap",))):
+            for width in widths:
+                for model in models:
+                    yield model, width, "fp32", kind
+        yield "nap", 32, "fp32", "compiled"
         for precision in ("tf32", "bf16"):
             for width in widths:
-                if self.device.type == "cuda" or precision == "bf16":
-                    yield "nap", width, precision, "captured" if self.device.type == "cuda" else "eager"
+                yield "nap", width, precision, "captured"
+        for model, width in (("nap", 128), ("sum", 32), ("sum", 128), ("nap", 512), ("mte", 128), ("sum", 512)):
+            yield model, width, "fp32", "compiled"
 
     def values(self, model: str, width: int, precision: str) -> dict[str, Any]:
         size = {"length": 8, "batch_size": 4, "steps_per_epoch": 5} if self.toy else {"steps_per_epoch": 40}
@@ -166,6 +186,9 @@ class Bench:
     def packed_seconds(self, values: dict[str, Any], models: int, kind: str) -> float | None:
         """Seconds of a model's step in a pack; None where memory ran out."""
         some = [Trial.from_values({**values, "seed": seed % 8}) for seed in range(models)]
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
         try:
             pack = Pack(some, self.device, Options("on" if kind == "compiled" else "off", capture=kind != "eager"))
             started = time.perf_counter()
@@ -187,6 +210,9 @@ class Bench:
         except torch.cuda.OutOfMemoryError:
             say(f"   {values['model']} {values['width']}: out of memory in packs of {models}")
             return None
+        if self.device.type == "cuda":
+            expected = models * some[0].network.training_bytes(some[0].batch_size)
+            self.memory = torch.cuda.max_memory_reserved() / expected
         return min(seconds[1:]) / values["steps_per_epoch"] / models
 
     def plain_seconds(self, values: dict[str, Any]) -> float:
@@ -210,10 +236,38 @@ class Bench:
         share = trial.train_flops / trial.steps / seconds / self.figures["ceilings"][trial.precision]["matrix_flops"]
         say(
             f"   {values['model']:5} {trial.width:5} {trial.precision:9} {kind:9} {models:4} {1000 * seconds:14.3f}"
-            f" {1000 * plain:17.2f} {plain / seconds:9.1f}× {share:12.1%}"
+            f" {1000 * plain:12.2f} {plain / seconds:9.1f}× {share:7.1%} {self.memory:8.2f}"
         )
         entry = {"model": values["model"], "width": trial.width, "precision": trial.precision, "kind": kind}
         self.figures["speeds"].append({**entry, "pack": models, "seconds": seconds, "plain": plain, "share": share})
+        self.figures["speeds"][-1]["memory"] = self.memory
+
+    def epochs(self) -> None:
+        """Epochs of whole trials beside their steps alone."""
+        say("\n4. whole epochs (100 steps of 32 sequences of 128; evaluations as the paper's)")
+        say("   task   model width pack   ms a model & step, steps alone   whole epoch   steps' share")
+        self.figures["epochs"] = []
+        sizes = [(8, 4)] if self.toy else [(16, 64), (32, 256), (128, 64)]
+        for task in ("cases", "mode"):
+            for width, models in sizes:
+                if self.time_left(15):
+                    self.guarded(f"epochs of {task} {width}", partial(self.whole_epoch, task, width, models))
+
+    def whole_epoch(self, task: str, width: int, models: int) -> None:
+        size = {"length": 8, "batch_size": 4, "steps_per_epoch": 5, "eval_samples": 16} if self.toy else {}
+        values = {"task": task, "model": "nap", "width": width, "precision": "fp32", "epochs": 4, **size}
+        some = [Trial.from_values({**values, "seed": seed % 5}) for seed in range(models)]
+        steps = some[0].steps_per_epoch
+        alone = self.packed_seconds({**values, "steps_per_epoch": steps}, models, "captured")
+        ends = []
+        for _ in train(some, str(self.device), Options("off")):
+            self.wait()
+            ends.append(time.perf_counter())
+        whole = (ends[-1] - ends[0]) / (len(ends) - 1) / steps / models
+        if alone is not None:
+            say(f"   {task:6} nap {width:7} {models:4} {1000 * alone:27.4f} {1000 * whole:18.4f} {alone / whole:12.0%}")
+            entry = {"task": task, "width": width, "pack": models, "steps": alone, "whole": whole}
+            self.figures["epochs"].append(entry)
 
     def paper(self) -> None:
         """The whole paper's models at the speeds measured."""
@@ -226,13 +280,13 @@ class Bench:
                 if key not in rates or rate < rates[key].seconds_per_operation:
                     rates[key] = Rate(*key, trial.length, rate)
         if not rates:
-            return say("\n4. nothing was measured: give it more --seconds")
+            return say("\n5. nothing was measured: give it more --seconds")
         seconds = count = 0.0
         for trial, times in paper_trials(runs=1 if self.toy else 5):
             rate = min(rates.values(), key=lambda rate: rate.distance(trial))
             seconds += times * trial.cost * rate.seconds_per_operation
             count += times
-        say(f"\n4. the paper's {count:,.0f} models, evaluations included: {seconds / 3600:,.1f} hours of this device")
+        say(f"\n5. the paper's {count:,.0f} models, evaluations included: {seconds / 3600:,.1f} hours of this device")
         self.figures["paper"] = {"models": count, "hours": seconds / 3600}
 
     def wait(self) -> None:
