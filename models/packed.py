@@ -7,6 +7,7 @@ N = B·L.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -99,9 +100,31 @@ def leading(x_MBLD: Tensor, reads: int) -> Tensor:
     return x_MBLD if reads == x_MBLD.shape[2] else x_MBLD[:, :, :reads]
 
 
+class RowNorm(torch.autograd.Function):
+    """Layer norm over the last axis by plain passes. On a GPU the library's gives a group of threads to each row: slow
+    for rows as short as a head's, and where four does not divide them (docs/performance.md)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        x = x.float() if x.dtype == torch.bfloat16 else x
+        variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+        inverse = variance.add_(NORM_EPSILON).rsqrt_()
+        normed = torch.sub(x, mean).mul_(inverse)
+        ctx.save_for_backward(normed, inverse)
+        return normed
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        normed, inverse = ctx.saved_tensors
+        along = (gradient * normed).mean(-1, keepdim=True)
+        return torch.sub(gradient, gradient.mean(-1, keepdim=True)).addcmul_(normed, along, value=-1).mul_(inverse)
+
+
 def layer_norm(p: Parameters, name: str, x_MBLD: Tensor) -> Tensor:
     """Layer norm over the last axis with each model's own gain and bias; epsilon as in Keras."""
-    normed = functional.layer_norm(x_MBLD, x_MBLD.shape[-1:], eps=NORM_EPSILON)
+    row = x_MBLD.shape[-1]
+    slow = x_MBLD.is_cuda and (row <= 64 or (row % 4 and row < 384)) and not torch.compiler.is_compiling()
+    normed = RowNorm.apply(x_MBLD) if slow else functional.layer_norm(x_MBLD, (row,), eps=NORM_EPSILON)
     return torch.addcmul(p[f"{name}.bias"][:, None, None], normed, p[f"{name}.gain"][:, None, None])
 
 

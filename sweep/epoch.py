@@ -44,7 +44,7 @@ class Epoch:
         self.at = torch.zeros(1, dtype=torch.int64, device=device)
         self.losses_SM = torch.zeros(steps, models, dtype=rates_SM1.dtype, device=device)
         self.hits_SM = torch.zeros(steps, models, dtype=torch.int64, device=device)
-        self.step = Captured(self._step) if capture and device.type == "cuda" else self._step
+        self.captured = Captured() if capture and device.type == "cuda" else None
 
     def _by_step(self, t: Tensor) -> Tensor:
         """[U, S·B, …] → [U, S, B, …]."""
@@ -57,7 +57,10 @@ class Epoch:
         self.rates.copy_(rates_SM1)
         self.at.zero_()
         for _ in range(self.steps):
-            self.step()
+            if self.captured is None:
+                self._step()
+            else:
+                self.captured(self._step)
         return self.losses_SM, self.hits_SM
 
     def _step(self) -> None:
@@ -69,39 +72,39 @@ class Epoch:
 
 
 class Captured:
-    """Calls `step`, which takes nothing, returns nothing and works on tensors that stay where they are; from the
-    fourth call on as a replayed graph. Where the device cannot capture it, one warning and calls as before."""
+    """Calls one function again and again, which takes nothing, returns nothing and works on tensors that stay where
+    they are; from the fourth call on as a replayed graph. Where the device cannot capture it, one warning and calls as
+    before. It does not hold the function, which is its owner's: a circle would keep a pack's memory from the next."""
 
-    def __init__(self, step: Callable[[], None]):
-        self.step = step
+    def __init__(self) -> None:
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None
         self.fails = False
 
-    def __call__(self) -> None:
+    def __call__(self, step: Callable[[], None]) -> None:
         self.calls += 1
         if self.graph is None and self.calls > WARM_UP and not self.fails:
-            self._capture()
+            self._capture(step)
         if self.graph is not None:
             self.graph.replay()
         elif self.fails:
-            self.step()
+            step()
         else:
-            self._aside()
+            self._aside(step)
 
-    def _aside(self) -> None:
+    def _aside(self, step: Callable[[], None]) -> None:
         """A call on a stream of its own, as captures want it before them."""
         here, aside = torch.cuda.current_stream(), torch.cuda.Stream()
         aside.wait_stream(here)
         with torch.cuda.stream(aside):
-            self.step()
+            step()
         here.wait_stream(aside)
 
-    def _capture(self) -> None:
+    def _capture(self, step: Callable[[], None]) -> None:
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph):
-                self.step()
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # the thread that draws goes on pinning
+                step()
         except torch.cuda.OutOfMemoryError:
             raise
         except RuntimeError as error:

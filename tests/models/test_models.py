@@ -5,12 +5,13 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 from models import MIXERS, MODELS
 from models.blocks import make_mixer
 from models.mixers.attention import DEVIATION_EPSILON, LinearAttention, NormalizedAttention, SoftmaxAttention
 from models.network import Network
-from models.packed import Parameter, safe_sqrt, stack
+from models.packed import NORM_EPSILON, Parameter, RowNorm, safe_sqrt, stack
 from sweep.trial import Trial
 from tests.models.quadratic import QuadraticLinearAttention, QuadraticNormalizedAttention
 
@@ -171,3 +172,13 @@ def test_a_narrow_models_time_is_mostly_not_in_its_matrix_products():
 def test_a_model_read_at_one_token_costs_less():
     costs = [Trial.from_values(dict(task=task, model="nap")).train_flops for task in ("cases", "cases_first")]
     assert costs[1] < 0.75 * costs[0]
+
+
+@pytest.mark.parametrize("row", [1, 2, 8, 97])
+def test_the_norm_for_short_rows_is_the_librarys(row):
+    x = torch.randn(3, 5, row, dtype=torch.float64, requires_grad=True)
+    direction = torch.randn_like(x)
+    ours, theirs = RowNorm.apply(x), functional.layer_norm(x, (row,), eps=NORM_EPSILON)
+    assert (ours - theirs).abs().max() < 1e-12
+    gradients = [torch.autograd.grad(out, x, direction)[0] for out in (ours, theirs)]
+    assert (gradients[0] - gradients[1]).abs().max() < 1e-11

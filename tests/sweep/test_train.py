@@ -1,10 +1,13 @@
 """A pack is invisible, starts as it should, and keeps its models apart."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
 from models import MODELS
-from sweep.data import stacked, train_batch
+from sweep.data import drawn, stacked, train_batch
 from sweep.train import Pack, train
 from sweep.trial import Trial
 from tasks import TASK_NAMES
@@ -86,3 +89,18 @@ def test_a_diverging_trial_changes_no_bit_of_its_neighbours(model, diverging):
     for before, after in zip(with_calm, with_wild, strict=True):
         for m in (0, 2):
             assert before.measurements[m] == after.measurements[m]
+
+
+def test_a_released_pack_is_gone_at_once():
+    """Its memory on a GPU is the next pack's: it cannot wait for the garbage collector."""
+    some = trials(count=2)
+    pack = Pack(some, torch.device("cpu"))
+    pack.train_steps(0, next(drawn(some, 0)))
+    gone = weakref.ref(pack.adam)
+    gc.disable()
+    try:
+        pack.release()
+        del pack
+        assert gone() is None
+    finally:
+        gc.enable()
