@@ -72,11 +72,9 @@ def connect(slots: Slots, address: str | None, environment: dict[str, Any] | Non
 
 def _check_reachable(address: str) -> None:
     """Raises ClusterError where nothing listens: Ray itself would try for minutes."""
-    host, colon, port = address.rpartition("://")[2].rpartition(":")
-    if not colon or not port.isdigit():
-        if address == "auto":
-            return
-        raise ClusterError(f"{address} is no address of a Ray cluster: say HOST:PORT (ray start shows it), or auto")
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_SECONDS).close()
     except OSError as error:

@@ -6,8 +6,6 @@ and F.
 """
 
 from collections.abc import Iterator
-from ctypes import c_double, c_int, c_int64, c_void_p
-from functools import cache
 from itertools import pairwise
 from threading import local
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.kernels import SUFFIX, library
+from models.kernels import kernel, pointer
 
 BLOCK_ELEMENTS = 2**19
 """Hidden values (rows × width) that are worked on at a time: 2 MB in float32, so that what is written is read again
@@ -27,19 +25,6 @@ FEWEST_ROWS = 512
 
 CACHE_LINE = 16
 """Numbers of single precision in it."""
-
-
-@cache
-def kernel(family: str, name: str, dtype: torch.dtype, signature: str) -> Any:
-    """A kernel with its signature: p for a pointer, i an int, n a 64-bit int, d a double."""
-    function = getattr(library(family), f"{name}_{SUFFIX[dtype]}")
-    function.argtypes = [{"p": c_void_p, "i": c_int, "n": c_int64, "d": c_double}[letter] for letter in signature]
-    return function
-
-
-def pointer(tensor: Tensor | None) -> int | None:
-    """Where a tensor's numbers start; None stays None."""
-    return None if tensor is None else tensor.data_ptr()
 
 
 class Normed:

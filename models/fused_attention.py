@@ -5,50 +5,17 @@ tensor [M, B, L, 3·D], before their biases are added; or, where fewer tokens ar
 [M, B, L, 2·D] and the queries [M, B, reads, D] of those tokens.
 """
 
-from ctypes import POINTER, Structure, byref, c_double, c_int, c_int64, c_void_p
-from functools import cache
+from ctypes import byref
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from models.kernels import SUFFIX, library
+from models.kernels import kernel, pointer
+from models.kernels.arguments import Projected, ProjectedGradient, Sizes
 
 HEAD_WIDTHS = (1, 2, 4, 8, 16, 32)
 """Widths of a head that there are kernels for."""
-
-
-class Sizes(Structure):
-    """`Sizes` of attention.h."""
-
-    _fields_ = [(name, c_int64) for name in ("models", "batch", "reads", "length", "heads", "head_width")]
-
-
-class Projected(Structure):
-    """`Projected` of attention.h."""
-
-    _fields_ = [
-        *((name, c_void_p) for name in ("q", "k", "v")),
-        *((name, c_int64) for name in ("q_stride", "kv_stride")),
-        *((name, c_void_p) for name in ("q_bias", "k_bias", "v_bias")),
-        ("bias_stride", c_int64),
-    ]
-
-
-class ProjectedGradient(Structure):
-    """`ProjectedGradient` of attention.h."""
-
-    _fields_ = [(name, c_void_p) for name in ("q", "k", "v")] + [(n, c_int64) for n in ("q_stride", "kv_stride")]
-
-
-@cache
-def kernel(family: str, name: str, dtype: torch.dtype, signature: str) -> Any:
-    """A kernel with its signature: s for sizes, j projections, g their gradients, p a pointer, i an int, d a double."""
-    function = getattr(library(family), f"{name}_{SUFFIX[dtype]}")
-    kinds = {"s": POINTER(Sizes), "j": POINTER(Projected), "g": POINTER(ProjectedGradient),
-             "p": c_void_p, "i": c_int, "d": c_double}  # fmt: skip
-    function.argtypes = [kinds[letter] for letter in signature]
-    return function
 
 
 class Heads:
@@ -131,8 +98,7 @@ class LinearHeads(torch.autograd.Function):
         out = given.new_heads()
         gain, shift = (t if t is None else t.contiguous() for t in (gain, shift))
         run = kernel("linear", "linear_forward", out.dtype, "sjippdp")
-        parameters = (t if t is None else t.data_ptr() for t in (gain, shift))
-        run(*given.arguments, int(gain is not None), *parameters, epsilon, out.data_ptr())
+        run(*given.arguments, int(gain is not None), pointer(gain), pointer(shift), epsilon, out.data_ptr())
         ctx.save_for_backward(given.kv, given.q, given.bias, gain, shift)
         ctx.heads, ctx.epsilon = heads, epsilon
         return out
@@ -144,8 +110,7 @@ class LinearHeads(torch.autograd.Function):
         dkv, dq, gradient = given.new_gradients()
         dgain, dshift = kv.new_empty(2, *kv.shape[:2], ctx.heads)
         run = kernel("linear", "linear_backward", kv.dtype, "sjippdpgpp")
-        parameters = (t if t is None else t.data_ptr() for t in (gain, shift))
-        run(*given.arguments, int(gain is not None), *parameters, ctx.epsilon, dout.data_ptr(), byref(gradient),
-            dgain.data_ptr(), dshift.data_ptr())  # fmt: skip
+        run(*given.arguments, int(gain is not None), pointer(gain), pointer(shift), ctx.epsilon, dout.data_ptr(),
+            byref(gradient), dgain.data_ptr(), dshift.data_ptr())  # fmt: skip
         of_norm = (None, None) if gain is None else (dgain.sum(dim=1), dshift.sum(dim=1))
         return None, None, dkv, dq, bias_gradient(dkv, dq), *of_norm

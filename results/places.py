@@ -16,6 +16,9 @@ from results.files import is_temporary, save_atomically
 BUCKETS = ("s3://", "gs://")
 """What addresses of buckets begin with."""
 
+MOST_FETCHED = 2**28
+"""Bytes of a bucket's shards that are kept to be read again for other columns."""
+
 
 class Place(Protocol):
     """Files in two folders, `trials` and `curves`. Methods raise OSError where not said otherwise."""
@@ -112,6 +115,7 @@ class Bucket:
     def __init__(self, address: str):
         self.address = address
         self._opened: tuple[Any, str] | None = None
+        self._fetched: dict[tuple[str, str], Any] = {}
 
     def _files(self) -> tuple[Any, str]:
         """The file system and the path in it, opened when they are first needed."""
@@ -140,13 +144,21 @@ class Bucket:
     def source(self, kind: str, name: str) -> Any:
         from pyarrow import BufferReader
 
-        try:  # whole, so that what the network does is not taken for a damaged file
-            with self._files()[0].open_input_file(self._path(kind, name)) as file:
-                return BufferReader(file.read())
+        try:  # whole, so that what the network does is not taken for a damaged file; once, as shards do not change
+            if (kind, name) not in self._fetched:
+                with self._files()[0].open_input_file(self._path(kind, name)) as file:
+                    self._keep(kind, name, file.read_buffer())
+            return BufferReader(self._fetched[kind, name])
         except FileNotFoundError:
             raise
         except OSError as error:
             raise StoreUnreachable(f"cannot read the store {self.address}: {_first_line(error)}") from error
+
+    def _keep(self, kind: str, name: str, content: Any) -> None:
+        """Keeps what was fetched, up to `MOST_FETCHED` bytes of it."""
+        if sum(each.size for each in self._fetched.values()) + content.size > MOST_FETCHED:
+            self._fetched.clear()
+        self._fetched[kind, name] = content
 
     def save(self, kind: str, name: str, write: Callable[[BinaryIO], object]) -> None:
         buffer = io.BytesIO()

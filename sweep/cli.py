@@ -161,10 +161,10 @@ def run(
     from sweep.run import run as run_plan
     from sweep.show import show_nothing_to_run, show_outcome, show_start
     from sweep.study import Study
-    from sweep.work import available_threads, prepare
+    from sweep.work import COMPILE_MODES, available_threads, prepare
 
-    if compile not in (modes := ("auto", "on", "off")):
-        raise UsageError(f"--compile {compile}: must be one of {', '.join(modes)}")
+    if compile not in COMPILE_MODES:
+        raise UsageError(f"--compile {compile}: must be one of {', '.join(COMPILE_MODES)}")
     loaded, opened = Study.load(study, sets), Store(store_path(store))
     options: dict[str, Any] = {"retry_failed": retry_failed, "max_trials": max_trials, "pack_width": pack_width}
     made = make_plan(loaded, opened, **options, workers=workers or available_threads())

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from models.cache import user_cache
 from sweep.optim import Adam
 from sweep.step import Outcome, Step
 
@@ -47,7 +48,7 @@ def compiled_step(step: Step, key: tuple, eager: Update) -> Update:
         key: stands for all that the program depends on: shape, models, device. Packs with one key share the program.
     """
     if key not in _compiled:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweep" / "inductor"
+        cache = user_cache() / "inductor"
         if _writable(cache):
             os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))  # by default it does not outlive a reboot
         _compiled[key] = torch.compile(step.functional, dynamic=False, fullgraph=True)

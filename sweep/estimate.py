@@ -2,12 +2,12 @@
 
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from models.cache import user_cache
 from sweep.trial import Trial
 
 MEASURED = "measured trials of this store"
@@ -86,8 +86,7 @@ def measured_rates(finished: Iterable[tuple[Trial, float]]) -> list[Rate]:
 
 def calibration_path() -> Path:
     """Where `sweep bench` keeps what it measured of this machine."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "sweep" / "calibration.json"
+    return user_cache() / "calibration.json"
 
 
 def calibrated_rates() -> list[Rate]:

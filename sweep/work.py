@@ -13,6 +13,8 @@ from typing import Any
 from sweep.plugins import code_of, load_plugins
 from sweep.trial import Trial, as_row
 
+COMPILE_MODES = ("auto", "on", "off")
+
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
 """Options of glibc's mallopt."""
 

@@ -15,12 +15,16 @@ import shutil
 import subprocess
 import tempfile
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
 import torch
 from torch import Tensor
+
+from models.cache import user_cache
+from models.kernels.arguments import KINDS
 
 HERE = Path(__file__).parent
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
@@ -73,6 +77,19 @@ def all_built() -> bool:
 
 
 @cache
+def kernel(family: str, name: str, dtype: torch.dtype, signature: str) -> Callable[..., None]:
+    """A kernel of FAMILY.cpp for numbers of a type; its parameters by letters of `arguments.KINDS`."""
+    function = getattr(library(family), f"{name}_{SUFFIX[dtype]}")
+    function.argtypes = [KINDS[letter] for letter in signature]
+    return function
+
+
+def pointer(tensor: Tensor | None) -> int | None:
+    """Where a tensor's numbers start; None stays None."""
+    return None if tensor is None else tensor.data_ptr()
+
+
+@cache
 def library(name: str) -> ctypes.CDLL:
     """The kernels of NAME.cpp, built if they are not yet.
 
@@ -104,7 +121,7 @@ def target_of(name: str) -> Path:
     processor. Raises BuildError without a compiler."""
     texts = [path.read_text() for path in (*sorted(HERE.glob("*.h")), HERE / f"{name}.cpp")]
     key = hashlib.sha256("\0".join([*_command(), _processor(), *texts]).encode()).hexdigest()[:16]
-    return cache_folder() / f"{name}-{key}.so"
+    return user_cache() / "kernels" / f"{name}-{key}.so"
 
 
 def _command() -> list[str]:
@@ -113,11 +130,6 @@ def _command() -> list[str]:
     if compiler is None:
         raise BuildError(f"there is no C++ compiler ({', '.join(COMPILERS)}, or CXX)")
     return [compiler, *FLAGS, *_processor_flags()]
-
-
-def cache_folder() -> Path:
-    """Where built kernels are kept."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweep" / "kernels"
 
 
 def _compile(source: Path, folder: Path) -> None:
