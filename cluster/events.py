@@ -16,6 +16,10 @@ class ClusterError(Exception):
     """The cluster cannot do what is asked; the message is for its user."""
 
 
+class BrokenProcess(Exception):
+    """To be raised by a function after whose failure its process is of no use any more, as an accelerator's may be."""
+
+
 @dataclass(frozen=True)
 class Message:
     """Something the function yielded for a payload."""
@@ -36,7 +40,8 @@ class Failed:
     """The function ended early for a payload.
 
     Attributes:
-        kind: "oom" where memory ran out, "died" where the process that ran it did, else "exception".
+        kind: "oom" where memory ran out, "died" where the process that ran it did or is of no use any more, else
+            "exception".
         error: the end of the traceback, or how the process died.
     """
 
@@ -104,7 +109,8 @@ def failure(ticket: int, error: Exception, output: str = "") -> Failed:
     lines = "".join(traceback.format_exception(error))
     if output:
         lines = f"… printed before:\n{output}\n{lines}" if len(lines) < KEPT_TRACEBACK else lines
-    return Failed(ticket, "oom" if is_out_of_memory(error) else "exception", lines[-KEPT_TRACEBACK:])
+    kind = "died" if isinstance(error, BrokenProcess) else "oom" if is_out_of_memory(error) else "exception"
+    return Failed(ticket, kind, lines[-KEPT_TRACEBACK:])
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -112,5 +118,5 @@ def is_out_of_memory(error: Exception) -> bool:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return isinstance(error, RuntimeError) and any(
-        words in str(error) for words in ("out of memory", "not enough memory", "can't allocate memory")
+        words in str(error) for words in ("out of memory", "not enough memory", "can't allocate memory", "ALLOC_FAILED")
     )

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Hashable, Iterator
 from typing import Any
 
-from cluster.events import Event, Function, events_of
+from cluster.events import ClusterError, Event, Failed, Function, events_of
 
 
 class InlineExecutor:
@@ -24,7 +24,10 @@ class InlineExecutor:
     def events(self) -> Iterator[Event]:
         while self.queue:
             ticket, payload = self.queue.popleft()
-            yield from events_of(ticket, self.function, payload)
+            for event in events_of(ticket, self.function, payload):
+                if isinstance(event, Failed) and event.kind == "died":
+                    raise ClusterError(f"this process cannot go on: {event.error.strip().splitlines()[-1]}")
+                yield event
 
     def drain(self) -> int:
         forgotten = len(self.queue)

@@ -181,6 +181,9 @@ class RayExecutor:
             node.failures, node.successes = 0, node.successes + 1
         if isinstance(event, Failed):
             self._blamed(member)
+            if event.kind == "died":  # its process is there and of no use
+                self._dismiss(member)
+                self.members.remove(member)
 
     def _begun(self, member: Member) -> None:
         """A worker that was starting has started, or could not.

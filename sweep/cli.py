@@ -217,6 +217,8 @@ def submit(
     from sweep.submission import prepared, show, show_manifest
     from sweep.submission import submit as submit_run
 
+    if device not in ("auto", "cpu", "cuda"):
+        raise UsageError(f"--device {device}: on a cluster it is auto, cpu or cuda; a worker sees the GPU it has")
     loaded, named = Study.load(study, sets), str(store_path(store))
     if manifest is not None:
         show_manifest(loaded, sets, named, manifest)

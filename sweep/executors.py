@@ -87,6 +87,11 @@ def check_address(address: str) -> None:
         raise UsageError(f"--address {shown(address)}: say HOST:PORT of a Ray cluster (`ray start` shows it), or auto")
 
 
+def _check_sharing(workers_per_gpu: int, device: str) -> None:
+    if workers_per_gpu > 1 and device != "cuda":
+        raise UsageError(f"--workers-per-gpu {workers_per_gpu}: workers share GPUs, and this would run on {device}")
+
+
 def place(
     *,
     executor: str,
@@ -110,6 +115,8 @@ def place(
         raise UsageError(f"--executor inline runs in this process alone: leave out {surplus}")
     if executor == "inline" and memory is not None:
         raise UsageError("--worker-memory limits workers, and --executor inline has none: leave one of them out")
+    if wait and address is None:
+        raise UsageError("--wait-for-resources waits for those of a cluster: name it with --address")
     if address is not None:
         check_address(address)
     here: dict[str, Any] = {"address": address, "wait": wait, "memory": memory}
@@ -117,8 +124,10 @@ def place(
         on = "cpu" if device == "auto" else device
         if on not in ("cpu", "cuda"):
             raise UsageError(f"--device {device}: on a cluster it is auto, cpu or cuda; a worker sees the GPU it has")
-        return Place("ray", on, workers, threads or 1, 1 / workers_per_gpu if on.startswith("cuda") else 0.0, **here)
+        _check_sharing(workers_per_gpu, on)
+        return Place("ray", on, workers, threads or 1, 1 / workers_per_gpu if on == "cuda" else 0.0, **here)
     on = chosen_device(device)
+    _check_sharing(workers_per_gpu, on)
     if on == "cuda":  # all of them; cuda:1 is that one
         import torch
 

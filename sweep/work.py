@@ -8,10 +8,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cluster.events import BrokenProcess, is_out_of_memory
 from sweep.plugins import code_of, load_plugins
 from sweep.trial import Trial, as_row
+
+if TYPE_CHECKING:
+    from sweep.train import EpochRecord
 
 COMPILE_MODES = ("auto", "on", "off")
 
@@ -65,15 +69,13 @@ def train_pack(payload: Payload) -> Iterator[EpochDone | PackDone]:
     """Trains a pack: a message after each epoch, then the rows."""
     import torch
 
-    from sweep.train import Options, train
-
     load_plugins(payload.plugins)
     check_code(payload.trials[0])
 
     set_up_worker(payload.threads)
     started = time.perf_counter()
     records = []
-    for record in train(payload.trials, payload.device, Options(payload.compile, payload.packs_ahead)):
+    for record in trained(payload):
         records.append(record)
         yield EpochDone(record.epoch, record.epochs, sum(step is not None for step in record.diverged_step))
     seconds = time.perf_counter() - started
@@ -94,6 +96,18 @@ def train_pack(payload: Payload) -> Iterator[EpochDone | PackDone]:
             for measurement in measurements
         ]
     yield PackDone(rows, curves)
+
+
+def trained(payload: Payload) -> Iterator["EpochRecord"]:
+    """A pack's training. Raises BrokenProcess where the GPU can no longer be used in this process."""
+    from sweep.train import Options, train
+
+    try:
+        yield from train(payload.trials, payload.device, Options(payload.compile, payload.packs_ahead))
+    except RuntimeError as error:
+        if "CUDA error" in str(error) and not is_out_of_memory(error):  # a type of its own only from torch 2.8 on
+            raise BrokenProcess(str(error).strip().splitlines()[0]) from error
+        raise
 
 
 def check_code(trial: Trial) -> None:

@@ -63,6 +63,25 @@ def test_every_payload_ends_as_it_should_whatever_its_neighbours_do(start, tmp_p
     assert large.kind == "oom"
 
 
+def test_a_worker_that_is_of_no_use_any_more_is_replaced(start):
+    executor = start(slots=Slots(cpus=1, most=1))
+    bad, good = executor.submit({"do": "break"}), executor.submit({})
+    seen = outcome(executor)
+    (failed,) = [event for event in seen[bad] if isinstance(event, Failed)]
+    assert failed.kind == "died" and "the accelerator is gone" in failed.error
+    assert isinstance(seen[good][-1], Finished) and seen[good][0].content != seen[bad][0].content
+
+
+def test_messages_come_while_a_payload_runs(start):
+    executor, came = start(slots=Slots(cpus=1, most=1)), []
+    executor.submit({"do": "sleep", "seconds": 3.0})
+    for event in executor.events():
+        if isinstance(event, Message):
+            came.append((event.content, time.monotonic()))
+    (_, first), (last, end) = came
+    assert last == "done" and end - first > 2
+
+
 def test_a_worker_gets_payloads_of_kinds_that_it_has_run(start):
     executor = start(slots=Slots(cpus=1, most=2))
     kinds = {executor.submit({"do": "sleep", "seconds": 0.05}, kind=kind): kind for kind in "ab" * 12}

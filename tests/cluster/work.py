@@ -5,6 +5,8 @@ import sys
 import time
 from pathlib import Path
 
+from cluster.events import BrokenProcess
+
 
 def work(payload: dict):
     """Yields who runs it, then does what it says."""
@@ -26,6 +28,8 @@ def work(payload: dict):
     if do == "raise":
         print("said before")
         raise ValueError("as told")
+    if do == "break":
+        raise BrokenProcess("the accelerator is gone")
     if do == "print":
         for _ in range(1000):
             print("x" * 10_000)

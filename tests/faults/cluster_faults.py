@@ -11,7 +11,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+import ray
 from ray.cluster_utils import Cluster
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cluster.connect import Slots
 from cluster.events import Failed, Finished, Notice
@@ -154,3 +156,33 @@ def test_a_node_on_which_everything_fails_is_avoided_and_named(cluster):
     finished = [event for event in events if isinstance(event, Finished)]
     assert len(failed) + len(finished) == len(tickets) and 3 <= len(failed) <= 6
     assert any(isinstance(event, Notice) and "is avoided from now on" in event.text for event in events)
+
+
+def test_a_worker_that_waits_on_a_node_that_others_hold_is_tried_on_another(environment, monkeypatch):
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    monkeypatch.setattr("cluster.ray_pool.START_SECONDS", 5.0)
+    executor = None
+    try:
+        free = cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
+        executor = RayExecutor(work, Slots(cpus=1, most=1), cluster.address)
+        head = next(node for node in cluster.list_all_nodes() if node.is_head())
+        holder = Holder.options(scheduling_strategy=NodeAffinitySchedulingStrategy(head.node_id, soft=False)).remote()
+        ray.get(holder.ready.remote())
+        ticket = executor.submit({})
+        used = set()
+        for event in executor.events():
+            used |= {member.node for member in executor.members if member.started}
+        assert isinstance(event, Finished) and event.ticket == ticket and used == {free.node_id}
+    finally:
+        if executor is not None:
+            executor.close()
+        cluster.shutdown()
+
+
+@ray.remote(num_cpus=1)
+class Holder:
+    """Another's work on a node."""
+
+    def ready(self) -> None:
+        """Returns once it holds its processor."""

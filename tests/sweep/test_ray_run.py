@@ -14,6 +14,7 @@ from sweep.study import Study
 from sweep.work import train_pack
 
 ROOT = Path(__file__).parents[2]
+TWO = Slots(cpus=1, most=2)
 SMALL = ["width=8", "model=sum,nap", "learning_rate=0.01", "epochs=2", "steps_per_epoch=5", "eval_samples=32",
          "seed={count=5}"]  # fmt: skip
 
@@ -30,8 +31,8 @@ def executor(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     started = []
 
-    def start(function) -> RayExecutor:
-        started.append(RayExecutor(function, Slots(cpus=1, most=2)))
+    def start(function, slots=TWO) -> RayExecutor:
+        started.append(RayExecutor(function, slots))
         return started[-1]
 
     yield start
@@ -61,3 +62,32 @@ def test_rows_are_those_of_a_run_in_this_process(tmp_path, executor):
         kept = ("id", "status", "final_eval_loss", "best_eval_accuracy", "attempt")
         found.append(sorted(tuple(row[name] for name in kept) for row in store.trials().to_pylist()))
     assert found[0] == found[1]
+
+
+def wild(payload):
+    """Trains trials alone in their packs, and does for some seeds of `sum` what programs do."""
+    (trial,) = payload.trials
+    do = {10: "exit", 11: "raise", 12: "print", 13: "allocate"}.get(trial.seed) if trial.mixer == "sum" else None
+    if do == "exit":
+        os._exit(1)
+    if do == "raise":
+        raise ValueError("as told")
+    if do == "print":
+        for _ in range(1000):
+            print("x" * 10_000)
+    if do == "allocate":
+        bytearray(8 * 2**30)
+    yield from train_pack(payload)
+
+
+def test_eight_workers_end_27_trials_each_as_it_should(tmp_path, executor):
+    store = Store(tmp_path)
+    sets = [each for each in SMALL if not each.startswith(("seed", "model"))]
+    plan = make_plan(Study.load("quickstart", [*sets, "model=sum", "seed={count=27}"]), store, pack_width=1)
+    outcome = run(plan, store, executor(wild, Slots(cpus=1, most=8, memory=6 * 2**30)), threads=1)
+    rows = {row["seed"]: row for row in store.trials().to_pylist()}
+    assert len(rows) == outcome.done == 27 == store.trials().num_rows and outcome.failed == 3
+    ends = {seed: row["status"] for seed, row in rows.items() if row["status"] != "ok"}
+    assert ends == {10: "failed", 11: "failed", 13: "oom"}
+    assert "poison: 3 worker processes died" in rows[10]["error"] and "ValueError: as told" in rows[11]["error"]
+    assert rows[12]["status"] == "ok"
