@@ -170,10 +170,11 @@ def test_a_worker_that_waits_on_a_node_that_others_hold_is_tried_on_another(envi
         holder = Holder.options(scheduling_strategy=NodeAffinitySchedulingStrategy(head.node_id, soft=False)).remote()
         ray.get(holder.ready.remote())
         ticket = executor.submit({})
-        used = set()
+        used, seen = set(), []
         for event in executor.events():
+            seen.append(event)
             used |= {member.node for member in executor.members if member.started}
-        assert isinstance(event, Finished) and event.ticket == ticket and used == {free.node_id}
+        assert seen[-1] == Finished(ticket) and used == {free.node_id}
     finally:
         if executor is not None:
             executor.close()
