@@ -113,7 +113,7 @@ class RayExecutor:
         self.full: dict[str, float] = {}
         self.tickets = self.asked = self.stillborn = 0
         self.address = address
-        self.draining = False
+        self.draining = self.waiting = False
         self.began = self.followed = 0.0
         connect(slots, address, environment)
 
@@ -272,7 +272,12 @@ class RayExecutor:
         self._move_on()
         self._hire()
         if not self.members and not self.draining:
-            self._check_room()
+            if any(self.slots.on(node.resources) for node in self.nodes.values()):
+                if not self.waiting:
+                    self.waiting = True
+                    yield Notice(f"waiting for room: a worker takes {self.slots}, and others hold what there is")
+            else:
+                self._check_room()
 
     def _hire(self) -> None:
         """Starts workers where there is room and work for them."""

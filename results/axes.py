@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from results.tables import Value, format_value, is_number
+from results.cells import Value, is_number
+from results.words import format_value
 
 MOST_DECADES = 20
 """Ticks of a logarithmic axis, at powers of ten; a longer one has none between them."""

@@ -7,118 +7,153 @@
 Each file is replaced in one step, and the page last.
 """
 
-from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from matplotlib.figure import Figure
 
-from results import figures, tables
+from results import heatmaps, outcomes, tables
+from results.animation import animate
+from results.canvas import save
+from results.cells import Cells, Value, cells
+from results.compare import Comparison
+from results.csv_files import to_csv
+from results.curve_tables import evolution
+from results.curves import Curves
 from results.files import save_text
-from results.tables import Value
-from results.words import duration
+from results.metrics import Metric
+from results.page import inline_svg, page_data, panels_of, png_picture
+from results.sections import Drawn, drawn_sections
+from results.words import duration, format_value
 
 TEMPLATES = Path(__file__).with_name("templates")
 NOTHING = "\N{EN DASH}"  # in a table, where there is no value
-ZOOM = 1.35  # figures are drawn for paper, and a screen is read from farther away
-METRIC_MEANS = {
-    "final": "after the last planned epoch",
-    "best": "best over the recorded epochs, which flatters: it is the maximum of noisy estimates",
-    "last": "after the last recorded epoch",
-    "train": "on the training sequences, as the running mean over an epoch",
-    "eval": "on fresh sequences that no model was trained on",
-}
 
 
-def write_report(
-    out_dir: str | Path,
-    *,
-    title: str,
-    description: Sequence[str] = (),
-    points: Sequence[Mapping[str, Value]],
-    rows: Mapping[str, Mapping[str, Any]],
-    x: str | None,
-    y: str | None,
-    metric: str = "final_eval_accuracy",
-    chance: float | None = None,
-    facts: Mapping[str, str] | None = None,
-    problems: Sequence[str] = (),
-    curves: Callable[[list[str]], pa.Table] | None = None,
-) -> Path:
-    """Writes the report of a study and returns its page.
+@dataclass(frozen=True)
+class Material:
+    """What a report is made of.
 
-    `points` and `rows` are as in results.tables. `description` are paragraphs under the title. `facts` are shown at the
-    foot, each under its name: a command, a path, or a text of several lines such as the study's file. `problems` are
-    those of the store. `chance` is the metric's value for guessing. `curves` gives the learning curves of trials by id,
-    as Store.curves does; it is asked for the best cell of each model alone. An older report in `out_dir` is replaced.
+    Attributes:
+        description: paragraphs under the title.
+        points, rows: as in results.cells.
+        x, y, facet: axes of the heatmaps, and by which they are split.
+        cases: of the study's task, where its trials were judged by them.
+        chance: the metric's value for guessing.
+        curves: learning curves of the rows.
+        facts: shown at the foot, each under its name: a command, a path, or a text of several lines.
+        problems: of the store.
+        comparison: with published results.
+    """
 
-    Raises: ValueError as in results.tables.cells; OSError when `out_dir` cannot be written.
+    title: str
+    points: Sequence[Mapping[str, Value]]
+    rows: Mapping[str, Mapping[str, Any]]
+    x: str | None
+    y: str | None
+    metric: Metric
+    facet: str | None = None
+    description: Sequence[str] = ()
+    cases: Sequence[str] = ()
+    chance: float | None = None
+    curves: Curves | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+    problems: Sequence[str] = ()
+    comparison: Comparison | None = None
+
+    def cells(self, metric: Metric | None = None) -> Cells:
+        """The study's cells, for this metric or another."""
+        return cells(self.points, self.rows, self.x, self.y, metric or self.metric, self.curves, self.facet)
+
+
+def write_report(out_dir: str | Path, material: Material, animated: bool = False) -> Path:
+    """Writes the report of a study and returns its page. An older report in `out_dir` is replaced.
+
+    Args:
+        animated: whether to write figures/evolution.gif, the heatmaps epoch by epoch.
+
+    Raises: ValueError as in results.cells.cells; OSError when `out_dir` cannot be written.
     """
     out_dir = Path(out_dir)
-    cells = tables.cells(points, rows, x, y, metric)
-    robustness = tables.robustness_curve(cells)
-    summary = tables.model_summary(cells)
-    failures = tables.failures(points, rows)
-    found = [rows[point["id"]] for point in points if point["id"] in rows]
-    best_ids = tables.ids_of_best_cells(cells)
-    learning = tables.learning_curves(cells, rows, curves(best_ids)) if curves and best_ids else []
+    shown = material.cells()
+    found = [material.rows[point["id"]] for point in material.points if point["id"] in material.rows]
+    summary = tables.model_summary(shown, material.chance)
+    failures = outcomes.failures(material.points, material.rows)
+    drawn = drawn_sections(material, shown) if found else Drawn()
+    named = {"cells": shown.table(), "models": summary, "failures": failures, **drawn.tables}
+    folder = _folder(out_dir / "tables")
+    for name, table in named.items():
+        to_csv(table, folder / f"{name}.csv")
+    _clear(folder, named, (".csv",))
+    sections = _saved(drawn, out_dir)
 
-    for folder in ("figures", "tables"):
-        (out_dir / folder).mkdir(parents=True, exist_ok=True)
-    for name, table in {
-        "cells": cells.table(),
-        "robustness": robustness,
-        "learning": learning,
-        "models": summary,
-        "failures": failures,
-    }.items():
-        tables.to_csv(table, out_dir / "tables" / f"{name}.csv")
-    lines: dict[str, Any] = {"models": cells.models, "metric": metric, "chance": chance}
-    drawn = {
-        "heatmaps": figures.heatmaps(cells, chance=chance) if found else None,
-        "robustness": figures.robustness_curves(robustness, **lines) if robustness else None,
-        "learning": figures.learning_curves(learning, **lines) if learning else None,
-    }
-    pictures = {name: _picture(figure, out_dir / "figures" / name) for name, figure in drawn.items() if figure}
-    for name in drawn.keys() - pictures.keys():  # an earlier report may have had more to show
-        for suffix in ("png", "svg"):
-            (out_dir / "figures" / f"{name}.{suffix}").unlink(missing_ok=True)
-
-    facts = dict(facts or {})
+    scale = heatmaps.scale_of(shown, material.chance)
+    pictures = panels_of(shown, scale) if found else []
+    if animated and found and material.curves is not None:
+        animate(shown, evolution(shown, material.curves), scale, out_dir / "figures" / "evolution.gif")
+    facts = dict(material.facts)
     page = _environment().get_template("report.html.j2").render(
-        title=title,
-        description=description,
-        counts=tables.counts(points, rows),
+        title=material.title,
+        description=material.description,
+        counts=outcomes.counts(material.points, material.rows),
         failures=failures,
-        problems=problems,
-        pictures=pictures,
+        problems=material.problems,
+        panels=[(index, number, facet, png_picture(placed.figure))
+                for index, (number, facet, placed) in enumerate(pictures)],
+        key=png_picture(heatmaps.key(shown, scale)) if found else None,
+        data=page_data(shown, pictures, material.points, material.rows, material.curves) if found else "{}",
+        sections=sections,
+        tables=drawn.tables,
         summary=summary,
-        cells=cells,
+        threshold=tables.threshold(shown, material.chance),
+        cells=shown,
+        metric=material.metric,
+        comparison=material.comparison,
+        draws=tables.DRAWS,
         close=tables.CLOSE,
         n_unmeasured=sum(row["n_unmeasured"] for row in summary),
-        metric_means=[METRIC_MEANS[word] for word in metric.split("_") if word in METRIC_MEANS],
         eval_lengths=_distinct(found, "eval_length"),
         lengths=_distinct(found, "length"),
-        seeds=len({point.get("seed") for point in points}),
-        chance=chance,
+        seeds=len({point.get("seed") for point in material.points}),
+        chance=material.chance,
         provenance=_provenance(found),
         short_facts={name: text for name, text in facts.items() if "\n" not in text.strip()},
         long_facts={name: text for name, text in facts.items() if "\n" in text.strip()},
     )  # fmt: skip
+    _folder(out_dir)
     save_text(out_dir / "index.html", page)
     return out_dir / "index.html"
 
 
-def _picture(figure: Figure, stem: Path) -> dict[str, Any]:
-    """Saves a figure. Its SVG as a data URI (an image of its own, so that no two share identifiers) and its width."""
-    _, svg = figures.save(figure, stem)
-    source = f"data:image/svg+xml;base64,{b64encode(svg.read_bytes()).decode()}"
-    return {"source": source, "inches": round(ZOOM * figure.get_figwidth(), 2)}
+def _saved(drawn: Drawn, out_dir: Path) -> dict[str, dict[str, Any]]:
+    """Saves figures, and gives what the page shows of them."""
+    folder = _folder(out_dir / "figures")
+    sections = {}
+    for name, figure in drawn.figures.items():
+        png, svg = save(figure, folder / name)
+        if name in drawn.on_page:
+            lines = name in drawn.switchable
+            sections[name] = (
+                inline_svg(svg.read_text("utf-8"), name, figure) if lines else png_picture(figure, png.read_bytes())
+            )
+    _clear(folder, drawn.figures, (".png", ".svg", ".gif"))
+    return sections
+
+
+def _clear(folder: Path, kept: Container[str], endings: Sequence[str]) -> None:
+    """Deletes what an earlier report left: it may have had more to show."""
+    for file in folder.iterdir():
+        if file.suffix in endings and file.stem not in kept:
+            file.unlink()
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def _provenance(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -150,15 +185,18 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    filters: dict[str, Any] = {
         "number": lambda number: f"{number:,}",
         "percent": lambda share: NOTHING if share is None else f"{100 * share:.1f}",
-        "value": lambda value: NOTHING if value is None else tables.format_value(value),
+        "signed": lambda share: NOTHING if share is None else f"{100 * share:+.1f}",
+        "decimal": lambda value: NOTHING if value is None else f"{value:.2f}",
+        "probability": lambda p: NOTHING if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}",
+        "value": lambda value: NOTHING if value is None else format_value(value),
         "words": lambda name: name.replace("_", " "),
         "time": _format_time,
         "duration": duration,
-        "metric": tables.metric_label,
     }
+    environment.filters |= filters
     return environment
 
 

@@ -63,21 +63,25 @@ def write_shard(file: BinaryIO, tables: Iterable[pa.Table], schema: pa.Schema) -
             writer.write_table(table)
 
 
-def read_shard(source: Callable[[], Any], schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
+def read_shard(
+    source: Callable[[], Any], schema: pa.Schema, columns: Sequence[str], encoded: Sequence[str] = ()
+) -> pa.Table:
     """The shard's `columns`, in that order; null where the shard is older than the column.
 
     With no columns, only the footer is read: enough to tell a whole file from a truncated one.
 
     Args:
         source: opens it, or gives its path. Raises FileNotFoundError where it is gone.
+        encoded: string columns to be dictionary-encoded: a fraction of the memory where strings repeat.
 
     Raises: BadShard, Vanished, and StoreError for a shard of a newer schema.
     """
     path: Any = None
     try:
         path = source()
-        with pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
-            found = file.schema_arrow
+        options: dict[str, Any] = {"page_checksum_verification": True, "pre_buffer": False}
+        with pq.ParquetFile(path, read_dictionary=list(encoded), **options) as file:
+            found = _decoded(file.schema_arrow)
             _check_schema(found, schema)
             names = set(found.names)
             present = [name for name in columns if name in names]
@@ -91,6 +95,14 @@ def read_shard(source: Callable[[], Any], schema: pa.Schema, columns: Sequence[s
     except (pa.ArrowException, OSError) as error:
         raise BadShard((str(error) or type(error).__name__).splitlines()[0].rstrip(".")) from error
     return _with_columns(table, pa.schema([schema.field(name) for name in columns], schema.metadata))
+
+
+def _decoded(schema: pa.Schema) -> pa.Schema:
+    """A schema with plain types for dictionary-encoded ones."""
+    for number, field in enumerate(schema):
+        if pa.types.is_dictionary(field.type):
+            schema = schema.set(number, field.with_type(field.type.value_type))
+    return schema
 
 
 def _check_schema(found: pa.Schema, expected: pa.Schema) -> None:

@@ -34,12 +34,21 @@ class Outcome(NamedTuple):
     attempt: int  # 1-based; 0 where the store does not say
 
 
+STRINGS = ("id", "split", "case")
+"""Columns of curves in which a few strings repeat."""
+
+
 class Shard(NamedTuple):
     """What was read of one trials shard, and which of its rows count."""
 
     stem: str
     table: pa.Table
     winners: np.ndarray  # numbers of the rows that no other shard's row supersedes
+
+    def rows(self, columns: Sequence[str]) -> pa.Table:
+        """The rows that count."""
+        table = self.table.select(columns)
+        return table if len(self.winners) == len(table) else table.take(self.winners)
 
 
 class Store:
@@ -89,8 +98,7 @@ class Store:
         def read(problems: list[str]) -> dict[str, Outcome]:
             outcomes: dict[str, Outcome] = {}
             for shard in self.shards(RANKING, problems):
-                rows = shard.table.take(shard.winners)
-                columns = (rows[name].to_pylist() for name in ("id", "status", "attempt"))
+                columns = (column.to_pylist() for column in shard.rows(["id", "status", "attempt"]))
                 outcomes.update(
                     (id_, Outcome(status, attempt or 0)) for id_, status, attempt in zip(*columns, strict=True)
                 )
@@ -111,17 +119,20 @@ class Store:
         def read(problems: list[str]) -> pa.Table:
             shards = self.shards(needed, problems)
             self.check_values(shards)
-            tables = [shard.table.take(shard.winners).select(columns) for shard in shards]
+            tables = [shard.rows(columns) for shard in shards]
             return pa.concat_tables(tables or [TRIALS.empty_table().select(columns)])
 
         return self._read_unmoved(read)
 
-    def curves(self, ids: Iterable[str] | None = None) -> pa.Table:
-        """The learning curves of the trials `ids`, or of all: rows of results.schema.CURVES, in no promised order."""
+    def curves(self, ids: Iterable[str] | None = None, encoded: bool = False) -> pa.Table:
+        """The learning curves of the trials `ids`, or of all: rows of results.schema.CURVES, in no promised order.
+
+        `encoded`: strings as dictionaries, which takes half the memory, and the time of a filter.
+        """
         wanted = None if ids is None else pa.array(sorted(set(ids)), pa.string())
 
         def read(problems: list[str]) -> pa.Table:
-            tables = [CURVES.empty_table()]
+            tables = [CURVES.empty_table()] if not encoded else [_encoded(CURVES.empty_table())]
             for stem, table, winners in self.shards(RANKING, problems):
                 found = pc.take(table["id"], winners)
                 if wanted is not None:
@@ -129,11 +140,11 @@ class Store:
                 if len(found) == 0:
                     continue
                 try:
-                    curves = self.read("curves", stem, CURVES.names)
+                    curves = self.read("curves", stem, CURVES.names, STRINGS if encoded else ())
                 except BadShard as error:
                     problems.append(f"{self._file('curves', stem)}: {error}. The curves of its trials are not shown.")
                 else:
-                    tables.append(curves.filter(pc.is_in(curves["id"], found.combine_chunks())))
+                    tables.append(_of_trials(curves, found.combine_chunks()))
             return pa.concat_tables(tables)
 
         return self._read_unmoved(read)
@@ -157,9 +168,9 @@ class Store:
         """Stems of the shards of one kind, sorted. Temporary and stray files are none."""
         return sorted(name.removesuffix(".parquet") for name in self.place.names(kind) if _is_shard(name))
 
-    def read(self, kind: str, stem: str, columns: Sequence[str]) -> pa.Table:
+    def read(self, kind: str, stem: str, columns: Sequence[str], encoded: Sequence[str] = ()) -> pa.Table:
         """Columns of one shard. Raises BadShard, Vanished or StoreError."""
-        return read_shard(lambda: self.place.source(kind, f"{stem}.parquet"), SCHEMAS[kind], columns)
+        return read_shard(lambda: self.place.source(kind, f"{stem}.parquet"), SCHEMAS[kind], columns, encoded)
 
     def save(self, kind: str, stem: str, tables: Iterable[pa.Table]) -> None:
         """Writes one shard, atomically."""
@@ -257,12 +268,33 @@ class Store:
         return f"{kind}/{stem}.parquet"
 
 
+def _encoded(curves: pa.Table) -> pa.Table:
+    for name in STRINGS:
+        curves = curves.set_column(curves.schema.get_field_index(name), name, curves[name].dictionary_encode())
+    return curves
+
+
+def _of_trials(curves: pa.Table, ids: pa.Array) -> pa.Table:
+    """The rows of some trials; the table itself where there are no others."""
+    column, kept = curves["id"], []
+    for chunk in column.chunks:
+        plain = not pa.types.is_dictionary(chunk.type)
+        found = pc.is_in(chunk if plain else chunk.dictionary, value_set=ids)
+        kept.append(found if plain else found.take(chunk.indices))
+    mask = pa.chunked_array(kept, pa.bool_())
+    return curves if pc.all(mask, min_count=0).as_py() else curves.filter(mask)
+
+
 def winning_rows(tables: Sequence[pa.Table]) -> list[np.ndarray]:
     """The numbers of each table's winning rows. Tables are shards in the order of their stems, with RANKING."""
     if not tables:
         return []
+    ids = pa.chunked_array([chunk for table in tables for chunk in table["id"].chunks], pa.string())
+    encoded = ids.combine_chunks().dictionary_encode()
+    if len(encoded.dictionary) == len(ids):  # as in a store that was compacted: there is nothing to rank
+        return [np.arange(len(table)) for table in tables]
     rows = pa.concat_tables([table.select(RANKING) for table in tables]).combine_chunks()
-    id_codes = rows["id"].combine_chunks().dictionary_encode().indices.to_numpy()
+    id_codes = encoded.indices.to_numpy()
     is_result = pc.is_in(rows["status"], pa.array(RESULTS)).to_numpy()
     attempt = pc.fill_null(rows["attempt"], 0).to_numpy()
     finished_at = pc.fill_null(rows["finished_at"].cast(pa.int64()), np.iinfo(np.int64).min).to_numpy()

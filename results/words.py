@@ -1,5 +1,7 @@
 """Quantities as people say them."""
 
+from typing import Any
+
 
 def duration(seconds: float) -> str:
     """Seconds as people say them: 42 s, 3 min 20 s, 5 h 10 min, 2 days 4 h."""
@@ -28,3 +30,8 @@ def plural(name: str, count: int) -> str:
 def counted(count: int, noun: str) -> str:
     """A number and what it counts: "1 trial", "2,400 trials"."""
     return f"{count:,} {plural(noun, count)}"
+
+
+def format_value(value: Any) -> str:
+    """A value of an axis as people write it: 64, 0.0081, 2.2e-05, nap."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -3,17 +3,32 @@
 import io
 import json
 import os
-import re
 import signal
 import sys
 import warnings
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from results import StoreError, StoreUnreachable
+from sweep import cli_results
 from sweep.errors import INFRASTRUCTURE, INTERRUPTED, OK, SOME_FAILED, USAGE, InfrastructureError, UsageError
+from sweep.options import (
+    MOST_TRIALS,
+    STORE,
+    CompileOption,
+    DeviceOption,
+    JsonOption,
+    MaxTrialsOption,
+    RetryOption,
+    SetOption,
+    StoreOption,
+    StudyArgument,
+    ThreadsOption,
+    WidthOption,
+    command_line,
+    store_path,
+)
 
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 """What typer raises for a wrong command line; it has its own copy of click and does not name this class."""
@@ -26,48 +41,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-StudyArgument = Annotated[
-    str, typer.Argument(help="A study that ships (see `sweep list`), or the path of a .toml file.")
-]
-
-
-StoreOption = Annotated[
-    str, typer.Option("--store", help="Folder of results, or s3://… or gs://….", envvar="SWEEP_STORE")
-]
-SetOption = Annotated[
-    list[str],
-    typer.Option("--set", help="Replace a value or an axis: width=8,16 or seed={count=2}. May be given several times."),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object, for machines.")]
-MaxTrialsOption = Annotated[int, typer.Option(help="Larger studies are counted, not run.", min=1, max=10_000_000)]
-WidthOption = Annotated[
-    int | None, typer.Option(help="At most so many trials in a pack; by default from the shape.", min=1)
-]
-RetryOption = Annotated[bool, typer.Option("--retry-failed", help="Also run again what failed or ran out of memory.")]
-DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
-CompileOption = Annotated[
-    str, typer.Option(help="Compile the training step: auto (where it pays), on, off.", metavar="auto|on|off")
-]
-ThreadsOption = Annotated[int | None, typer.Option(help="Processor threads; by default all there are.", min=1)]
-
-STORE = "store"
-MOST_TRIALS = 100_000
-"""As `sweep.plan.MOST_TRIALS`, which would load pyarrow for `--help`; a test holds them equal."""
-
-
-def store_path(text: str) -> str | Path:
-    """The folder or the bucket that --store names. Raises UsageError."""
-    from results.places import BUCKETS
-
-    if not text:
-        raise UsageError("--store is empty: name a folder or a bucket")
-    if text.startswith(BUCKETS):
-        if text[5:6] in ("", "/"):
-            raise UsageError(f"--store {text}: name a bucket, as in {text[:5]}BUCKET/PREFIX")
-        return text
-    if re.match(r"[A-Za-z0-9+.-]{2,}:/", text):
-        raise UsageError(f"--store {text}: a store is a folder, or begins with {' or '.join(BUCKETS)}")
-    return Path(text).expanduser()
+cli_results.add_to(app)
 
 
 @app.command("list")
@@ -230,25 +204,6 @@ def submit(
 
 
 @app.command()
-def report(
-    study: StudyArgument,
-    store: StoreOption = STORE,
-    sets: SetOption = [],  # noqa: B006
-    out: Annotated[Path | None, typer.Option(help="Folder to write; by default reports/STUDY.")] = None,
-) -> None:
-    """Write one self-contained HTML page of a study's results, its figures and its tables."""
-    from results.store import Store
-    from sweep.reporting import write_study_report
-    from sweep.show import say
-    from sweep.study import Study
-
-    loaded = Study.load(study, sets)
-    if out is not None and not str(out).strip("."):
-        raise UsageError("--out: name a folder for the report")
-    say(str(write_study_report(loaded, Store(store_path(store)), out or Path("reports") / loaded.name, command_line())))
-
-
-@app.command()
 def bench(device: DeviceOption = "auto", threads: ThreadsOption = None, as_json: JsonOption = False) -> None:
     """Measure what training reaches on this machine, and keep it for the estimates of `sweep plan`."""
     from sweep.device import chosen_device
@@ -282,13 +237,6 @@ def checked_threads(threads: int | None) -> int | None:
     if threads is not None and threads > available_threads():
         raise UsageError(f"--threads {threads}: this process may use {available_threads()}")
     return threads
-
-
-def command_line() -> str:
-    """The command as it was given."""
-    import shlex
-
-    return shlex.join(["sweep", *sys.argv[1:]])
 
 
 def main() -> None:

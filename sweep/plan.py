@@ -97,24 +97,21 @@ def make_plan(
         counts, others = _counts_by_value(study, store)
         unknown = Estimate(None, f"none: more than --max-trials {max_trials:,} to expand")
         return Plan(study, trials, counts, None, None, {}, unknown, others, store.problems)
-    outcomes = store.outcomes()
-    problems = store.problems
-    counts, to_run, attempts, known = Counter[str](), [], {}, {}
-    for trial in study.trials():
-        outcome = outcomes.get(trial.id)
-        if outcome is not None:
-            counts[outcome.status] += 1
-            attempts[trial.id] = outcome.attempt
-            known[trial.id] = trial
-        if outcome is None or (retry_failed and outcome.status not in RESULTS):
+    rows, planned = store.trials(["id", "status", "attempt", "wall_seconds", *FIELDS]), list(study.trials())
+    found = {row["id"]: row for row in _among(rows, (trial.id for trial in planned)).to_pylist()}
+    counts, to_run = Counter(row["status"] for row in found.values()), []
+    for trial in planned:
+        row = found.get(trial.id)
+        if row is None or (retry_failed and row["status"] not in RESULTS):
             to_run.append(trial)
-    check_identity(_rows_of(store, known), known)
-    measured = measured_rates(_finished(store)) if to_run and outcomes else []
+    check_identity(found.values(), {trial.id: trial for trial in planned})
+    attempts = {id_: row["attempt"] or 0 for id_, row in found.items()}
+    measured = measured_rates(_finished(rows)) if to_run else []
     rates = Rates(measured, calibrated_rates())
     cost = rates.estimate(to_run) if to_run else Estimate(0.0, "nothing to run")
-    others = len(outcomes) - sum(counts.values())
     packs = packs_of(to_run, pack_width, memory, workers, rates.seconds)
-    return Plan(study, trials, dict(counts), to_run, packs, attempts, cost, others, problems)
+    others = len(rows) - len(found)
+    return Plan(study, trials, dict(counts), to_run, packs, attempts, cost, others, store.problems)
 
 
 def status_json(study: Study, trials: int, counts: dict[str, int], problems: list[str]) -> dict[str, Any]:
@@ -143,24 +140,20 @@ def status_counts(study: Study, store: Store, max_trials: int = MOST_TRIALS) -> 
     """How many of a study's trials have which status."""
     if study.size > max_trials:
         return _counts_by_value(study, store)[0]
-    outcomes = store.outcomes()
-    return dict(Counter(outcomes[trial.id].status for trial in study.trials() if trial.id in outcomes))
+    statuses = _among(store.trials(["id", "status"]), study.ids())["status"]
+    return dict(Counter(statuses.to_pylist()))
 
 
-def _rows_of(store: Store, trials: Mapping[str, Trial]) -> Iterator[dict[str, Any]]:
-    """The values that the store has under the ids of `trials`."""
-    if not trials:
-        return iter(())
-    rows = store.trials(["id", *FIELDS])
-    return iter(rows.filter(pc.is_in(rows["id"], pa.array(list(trials)))).to_pylist())
+def _among(rows: pa.Table, ids: Iterable[str]) -> pa.Table:
+    """Those of a store's rows that have one of these ids."""
+    return rows.filter(pc.is_in(rows["id"], pa.array(ids, pa.string())))
 
 
-def _finished(store: Store) -> Iterator[tuple[Trial, float]]:
-    """Some of the store's finished trials, evenly spread, and the seconds each took."""
-    rows = store.trials(["status", "wall_seconds", *FIELDS])
-    rows = rows.filter(pc.and_(pc.equal(rows["status"], "ok"), pc.greater(rows["wall_seconds"], 0)))
-    every = max(len(rows) // MOST_MEASURED, 1)
-    for row in rows.take(pa.array(range(0, len(rows), every), pa.int64())).to_pylist():
+def _finished(rows: pa.Table) -> Iterator[tuple[Trial, float]]:
+    """Some finished trials among a store's rows, evenly spread, and the seconds each took."""
+    measured = pc.and_(pc.equal(rows["status"], "ok"), pc.greater(rows["wall_seconds"], 0))
+    numbers = pc.indices_nonzero(pc.fill_null(measured, False))
+    for row in rows.take(numbers[:: max(len(numbers) // MOST_MEASURED, 1)]).to_pylist():
         yield Trial.from_row(row), row["wall_seconds"]
 
 
@@ -179,13 +172,18 @@ def check_identity(rows: Iterable[Mapping[str, Any]], trials: Mapping[str, Trial
     """
     for row in rows:
         trial = trials.get(row["id"])
-        if trial is not None and Trial.from_row(row) != trial:
+        if trial is not None and not _is_stored_as(row, trial) and Trial.from_row(row) != trial:
             stored = Trial.from_row(row).as_dict()
             differing = [name for name, value in trial.as_dict().items() if stored[name] != value]
             raise StoreError(
                 f"trial {row['id']} is stored with another {', '.join(differing)} than its id stands for: "
                 "the store was written by a version of sweep that does not agree on ids"
             )
+
+
+def _is_stored_as(row: Mapping[str, Any], trial: Trial) -> bool:
+    """Whether a row has the very values of a trial; where it leaves out defaults it does not, and may still be its."""
+    return all(row.get(name) == getattr(trial, name) for name in FIELDS)
 
 
 def product_line(study: Study) -> list[str]:

@@ -1,11 +1,19 @@
-"""From a study and a store to a report."""
+"""From a study and a store to a report, and to a comparison with published results."""
 
 import platform
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from results.report import write_report
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from results.compare import Comparison, compare
+from results.curves import Curves
+from results.metrics import Metric, metric_of
+from results.report import Material, write_report
 from results.store import Store
 from sweep.errors import UsageError
 from sweep.plan import MOST_TRIALS, check_identity
@@ -16,11 +24,26 @@ from sweep.trial import Trial
 from tasks import TASKS
 
 
-def write_study_report(study: Study, store: Store, out: Path, command: str) -> Path:
-    """Writes the report of what a store has of a study; returns its page.
+@dataclass(frozen=True)
+class View:
+    """How to look at a study.
+
+    Attributes:
+        metric: by name.
+        x, y, facet: axes; None leaves x and y to the study.
+    """
+
+    metric: str = "final_eval_accuracy"
+    x: str | None = None
+    y: str | None = None
+    facet: str | None = None
+
+
+def material_of(study: Study, store: Store, view: View, command: str) -> Material:
+    """What a store has of a study, ready to be drawn.
 
     Raises:
-        UsageError: the study is too large to draw.
+        UsageError: the study is too large to draw, or has no such axis or metric.
         StoreError: the store cannot be read, or holds other values under an id than the id stands for.
     """
     if study.size > MOST_TRIALS:
@@ -29,41 +52,91 @@ def write_study_report(study: Study, store: Store, out: Path, command: str) -> P
     for point, trial in study.points():
         trials[trial.id] = trial
         points.append({"id": trial.id, **point})
-    rows = {row["id"]: row for row in store.trials().to_pylist() if row["id"] in trials}
+    table = store.trials()
+    rows = {row["id"]: row for row in _of_ids(table, trials).to_pylist()}
     show_problems(store.problems)
     if not rows:
         print(f"warning: {store.path} has no trial of {study.name} yet: sweep run {study.given}", file=sys.stderr)
     check_identity(iter(rows.values()), trials)
+    cases = cases_of(list(trials.values()))
+    metric = _metric(view.metric, cases)
+    x, y, facet = _axes(study, view)
     made = versions()
-    facts = {
-        "Command": command,
-        "Study": study.name + (f" with --set {' --set '.join(study.sets)}" if study.sets else ""),
-        "Report made by": f"sweep {made['sweep_version']}, commit {made['git_commit'] or 'unknown'}, "
-        f"Python {platform.python_version()}",
-        "The study's file": study.text,
-    }
+    return Material(
+        title=study.title,
+        points=points,
+        rows=rows,
+        x=x,
+        y=y,
+        facet=facet,
+        metric=metric,
+        description=[study.description.strip()] if study.description else [],
+        cases=cases,
+        chance=guessing(list(trials.values()), metric),
+        curves=Curves(store.curves(rows, encoded=True), rows),
+        facts={
+            "Command": command,
+            "Study": study.name + (f" with --set {' --set '.join(study.sets)}" if study.sets else ""),
+            "Report made by": f"sweep {made['sweep_version']}, commit {made['git_commit'] or 'unknown'}, "
+            f"Python {platform.python_version()}",
+            "The study's file": study.text,
+        },
+        problems=store.problems,
+    )
+
+
+def write_study_report(material: Material, out: Path, animated: bool = False) -> Path:
+    """Writes a report and returns its page. Raises UsageError where it cannot be written."""
     try:
-        return write_report(
-            out,
-            title=study.title,
-            description=[study.description.strip()] if study.description else [],
-            points=points,
-            rows=rows,
-            x=study.x,
-            y=study.y,
-            chance=guessing(list(trials.values())),
-            facts=facts,
-            problems=store.problems,
-            curves=store.curves,
-        )
+        return write_report(out, material, animated)
     except OSError as error:
         raise UsageError(f"cannot write the report to {out}: {error.strerror or error}") from None
 
 
-def guessing(trials: Sequence[Trial]) -> float | None:
-    """Accuracy of the best constant answer at the evaluation length; None where trials differ in what decides it."""
-    kinds = {(trial.task, trial.eval_length, trial.vocabulary) for trial in trials}
+def comparison_of(material: Material, published: pa.Table, study: Study) -> Comparison:
+    """A study's cells beside published ones. Raises CompareError."""
+    return compare(material.cells(), published, str(study.fixed.get("task")))
+
+
+def cases_of(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """The cases by which all trials were judged; none where they differ, or were not."""
+    found = {TASKS[trial.task].cases if trial.samples_per_case else () for trial in trials}
+    return tuple(found.pop()) if len(found) == 1 else ()
+
+
+def guessing(trials: Sequence[Trial], metric: Metric) -> float | None:
+    """Accuracy of the best constant answer to the sequences of a metric; None for losses and single cases, and where
+    trials differ in what decides it."""
+    if metric.kind != "accuracy" or metric.case != "all":
+        return None
+    kinds = {(trial.task, getattr(trial, metric.at), trial.vocabulary) for trial in trials}
     if len(kinds) != 1:
         return None
     ((task, length, vocabulary),) = kinds
     return TASKS[task].best_constant(length, vocabulary)
+
+
+def _of_ids(table: pa.Table, trials: dict[str, Any]) -> pa.Table:
+    return table.filter(pc.is_in(table["id"], value_set=pa.array(list(trials), pa.string())))
+
+
+def _metric(name: str, cases: Sequence[str]) -> Metric:
+    try:
+        return metric_of(name, cases)
+    except ValueError as error:
+        raise UsageError(f"--metric {name}: {error}") from None
+
+
+def _axes(study: Study, view: View) -> tuple[str | None, str | None, str | None]:
+    """The axes to draw. Raises UsageError for one that the study does not sweep, and for one that is given twice."""
+    for option in ("x", "y", "facet"):
+        name = getattr(view, option)
+        if name is not None and name not in study.swept:
+            swept = ", ".join(study.swept) or "nothing but models and seeds"
+            raise UsageError(f"--{option} {name}: {study.name} sweeps {swept}")
+    x = view.x or (study.x if study.x not in (view.y, view.facet) else None)
+    y = view.y or (study.y if study.y not in (x, view.facet) else None)
+    asked = [name for name in (x, y, view.facet) if name is not None]
+    if len(set(asked)) < len(asked):
+        raise UsageError(f"--x, --y and --facet: {', '.join(asked)} has an axis twice")
+    return x, y, view.facet

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from models import MODELS
 from results.store import Store
-from results.words import counted, duration, plural
+from results.words import counted, duration, format_value, plural
 from sweep.errors import shown
 from sweep.plan import Plan, derived, product_line
 from sweep.run import Outcome
 from sweep.study import Study, study_names
 from tasks import TASK_NAMES, TASKS
 
-if TYPE_CHECKING:  # they load torch
+if TYPE_CHECKING:  # they load torch, or scipy
+    from results.compare import Comparison
     from sweep.bench import Ceilings, Reached
     from sweep.executors import Place
 
@@ -190,3 +191,28 @@ def show_bench(shape: "Reached", first: bool) -> None:
             f"{1e6 * shape.seconds / shape.tokens:.2f}",
         ),
     )
+
+
+def show_comparison(comparison: "Comparison", x: str) -> None:
+    """Ours beside published cells, and each model's share of those within."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    headings = ("model", x.replace("_", " "), "learning rate", "ours", "published", "difference (95%)", "verdict")
+    table = Table(*headings, box=box.SIMPLE)
+    for row in comparison.table:
+        ours = "" if row["ours"] is None else f"{row['ours']:.3f} (n {row['n']})"
+        theirs = f"{row['theirs']:.3f} ({row['theirs_lowest']:.3f} to {row['theirs_highest']:.3f})"
+        difference = "" if row["difference"] is None else f"{row['difference']:+.3f}"
+        difference += "" if row["low"] is None else f" ({row['low']:+.3f} to {row['high']:+.3f})"
+        place = (format_value(row[x]), format_value(row["learning_rate"]))
+        table.add_row(row["model"], *place, ours, theirs, difference, row["verdict"])
+    Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(table)
+    for row in comparison.shares:
+        run = row["within"] + row["above"] + row["below"]
+        say(
+            f"{row['model']}: {row['within']} of {run} cells within, {row['above']} above, {row['below']} below"
+            + (f", {row['not run']} not run" if row["not run"] else "")
+            + (f"; mean difference {row['difference']:+.3f}" if row["difference"] is not None else "")
+        )

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from sweep.boxes import Box, union_size
 from sweep.errors import UsageError, shown, unknown
 from sweep.plugins import load_plugins
 from sweep.study_file import Figure, parsed, with_sets
-from sweep.trial import COUPLINGS, FIELDS, PARTS, Trial
+from sweep.trial import COUPLINGS, FIELDS, INDEPENDENT, PARTS, Trial, Variants
 from sweep.values import check_name, checked
 
 STUDIES = Path(__file__).parent / "studies"
@@ -28,7 +28,8 @@ STRUCTURE = (*NAMING, *COUPLED, "length", "case_bias", "width")
 """Values that may not go together. The others never make a trial impossible."""
 
 MOST_CHECKED = 5_000
-"""Combinations of structure that are checked when a study is loaded; the rest are when they are expanded."""
+"""Combinations of structure that are checked when a study is loaded; the rest are when they are expanded. And as many
+are kept while it is expanded."""
 
 
 @dataclass(frozen=True)
@@ -136,30 +137,48 @@ class Study:
         """
         names = self.axis_names
         seen: set[tuple] | None = set() if len(self.grids) > 1 else None
-        for grid in self.grids:
-            for point in grid.points():
-                values = {**self.fixed, **point}
-                try:
-                    trial = Trial.from_values(values)
-                except UsageError as error:
-                    raise UsageError(f"{self.name}: {error}") from None
-                label = {name: values[name] if name in values else getattr(trial, name, None) for name in names}
-                if seen is not None:
-                    if (key := tuple(label.values())) in seen:
-                        continue
-                    seen.add(key)
-                yield {"model": trial.model, "seed": trial.seed, **label}, trial
+        for point, independent, variants in self._expanded():
+            trial = variants.trial(independent)
+            label = {name: point[name] if name in point else getattr(trial, name, None) for name in names}
+            if seen is not None:
+                if (key := tuple(label.values())) in seen:
+                    continue
+                seen.add(key)
+            yield {"model": variants.model, "seed": trial.seed, **label}, trial
 
     def trials(self) -> Iterator[Trial]:
         """Every trial once, lazily."""
         if self.points_count == self.size:
-            yield from (trial for _, trial in self.points())
+            yield from (variants.trial(independent) for _, independent, variants in self._expanded())
             return
         seen: set[str] = set()
-        for _, trial in self.points():
-            if trial.id not in seen:
-                seen.add(trial.id)
-                yield trial
+        for _, independent, variants in self._expanded():
+            if (id_ := variants.id(independent)) not in seen:
+                seen.add(id_)
+                yield variants.trial(independent)
+
+    def ids(self) -> Iterator[str]:
+        """The id of every point's trial, lazily and without making it."""
+        return (variants.id(independent) for _, independent, variants in self._expanded())
+
+    def _expanded(self) -> Iterator[tuple[dict[str, Any], dict[str, Any], Variants]]:
+        """Every point of every block, those of its values that are `INDEPENDENT`, and what these make trials of.
+
+        What is resolved and checked of a point is kept for those that differ from it in independent values alone.
+        """
+
+        @lru_cache(maxsize=MOST_CHECKED)
+        def resolved(values: tuple[tuple[str, Any], ...]) -> Variants:
+            return Variants(Trial.from_values({**self.fixed, **dict(values)}))
+
+        for grid in self.grids:
+            for point in grid.points():
+                independent = {name: value for name, value in point.items() if name in INDEPENDENT}
+                try:
+                    variants = resolved(tuple(item for item in point.items() if item[0] not in INDEPENDENT))
+                except UsageError as error:
+                    raise UsageError(f"{self.name}: {error}") from None
+                yield point, independent, variants
 
     def __contains__(self, trial: Trial) -> bool:
         """Whether the study has this trial; expands nothing."""

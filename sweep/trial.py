@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Any
 
 from models import MIXERS, MODELS, model_name
@@ -232,6 +233,9 @@ FLOATS = tuple(each.name for each in fields(Trial) if each.type is float)
 PER_MODEL = ("learning_rate", "seed", "weight_decay", "init_scale", "case_bias")
 """Values that may differ inside a pack."""
 
+INDEPENDENT = ("learning_rate", "seed", "weight_decay", "init_scale")
+"""Values on which no other depends, and which go together with every other."""
+
 COUPLINGS = ("samples_per_epoch", "samples_per_class")
 """Values that a study may declare but a trial does not have: steps_per_epoch follows from them."""
 
@@ -254,13 +258,43 @@ def identity(values: Mapping[str, Any]) -> str:
     The canonical form is JSON with sorted keys, without values at their default, led by the identity's version.
     Numbers have the type of their field, so that 3e6 is 3000000 and true is not 1.
     """
-    kept = {
-        name: value
-        for name, value in values.items()
-        if value is not None and (name not in _CANONICAL_DEFAULTS or value != _CANONICAL_DEFAULTS[name])
-    }
-    canonical = f"sweep-trial/{IDENTITY_VERSION}:" + json.dumps(kept, sort_keys=True, separators=(",", ":"))
+    return _hash(_canonical(name, values[name]) for name in sorted(values))
+
+
+def _hash(members: Iterable[str]) -> str:
+    """The id of the canonical form that consists of these members; empty ones are left out."""
+    canonical = f"sweep-trial/{IDENTITY_VERSION}:{{{','.join(filter(None, members))}}}"
     return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=2**14, typed=True)
+def _canonical(name: str, value: Any) -> str:
+    """A value as a member of the canonical form, empty where it is left out. Kept: a grid has few values, and many
+    trials."""
+    if value is None or (name in _CANONICAL_DEFAULTS and value == _CANONICAL_DEFAULTS[name]):
+        return ""
+    return f"{json.dumps(name)}:{json.dumps(value)}"
+
+
+class Variants:
+    """The trials that differ from one in `INDEPENDENT` values alone, of which nothing is to be resolved or checked: a
+    large grid is expanded three times as fast with them."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.model = trial.model
+        self.values = trial.as_dict()
+        self.members = {name: _canonical(name, self.values[name]) for name in sorted(self.values)}
+
+    def id(self, values: Mapping[str, Any]) -> str:
+        """The id of the one with these `values`, whose types are those of their fields."""
+        return _hash({**self.members, **{name: _canonical(name, value) for name, value in values.items()}}.values())
+
+    def trial(self, values: Mapping[str, Any]) -> Trial:
+        """The one with these `values`."""
+        made = object.__new__(Trial)
+        for name, value in {**self.values, **values, "id": self.id(values)}.items():
+            object.__setattr__(made, name, value)
+        return made
 
 
 def _model_parts(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -181,6 +181,27 @@ def test_a_worker_that_waits_on_a_node_that_others_hold_is_tried_on_another(envi
         cluster.shutdown()
 
 
+def test_a_cluster_that_others_hold_is_waited_for(environment, monkeypatch):
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    monkeypatch.setattr("cluster.ray_pool.START_SECONDS", 3.0)
+    executor = None
+    try:
+        executor = RayExecutor(work, Slots(cpus=1, most=1), cluster.address)
+        holder = Holder.remote()
+        ray.get(holder.ready.remote())
+        ticket, seen = executor.submit({}), []
+        for event in executor.events():
+            seen.append(event)
+            if isinstance(event, Notice) and "waiting for room" in event.text:
+                ray.kill(holder)
+        assert seen[-1] == Finished(ticket)
+        assert sum(isinstance(event, Notice) and "waiting for room" in event.text for event in seen) == 1
+    finally:
+        if executor is not None:
+            executor.close()
+        cluster.shutdown()
+
+
 @ray.remote(num_cpus=1)
 class Holder:
     """Another's work on a node."""

@@ -6,12 +6,17 @@ import math
 import pyarrow as pa
 import pytest
 
-from results import tables
+from results import curve_tables, tables
+from results.cells import cells as cells_of
+from results.csv_files import to_csv
+from results.curves import Curves
+from results.metrics import metric_of
+from results.outcomes import counts, failures
 from results.schema import CURVES
 
 
 def cell_of(points, rows, **options):
-    (cell,) = tables.cells(points, rows, "width", "learning_rate", **options).cells
+    (cell,) = cells_of(points, rows, "width", "learning_rate", **options).cells
     return cell
 
 
@@ -65,17 +70,28 @@ def test_one_run_has_no_deviation(make):
     assert cell_of(*make.grid(["nap"], [8], [0.1], 1)).sd is None
 
 
-def test_another_metric_can_be_shown_but_no_loss(make):
+def test_another_metric_can_be_shown_and_an_unknown_one_lists_those_there_are(make):
     points, rows = make.grid(["nap"], [8], [0.1], 1)
-    rows[points[0]["id"]]["best_eval_accuracy"] = 0.75
+    rows[points[0]["id"]] |= {"best_eval_accuracy": 0.75, "final_eval_loss": 1.25}
     assert cell_of(points, rows, metric="best_eval_accuracy").mean == 0.75
-    with pytest.raises(ValueError, match="cannot show 'final_eval_loss': one of best_train_accuracy"):
-        cell_of(points, rows, metric="final_eval_loss")
+    assert cell_of(points, rows, metric="final_eval_loss").mean == 1.25
+    with pytest.raises(ValueError, match=r"no metric 'accuracy' here: one of final_eval_accuracy, .*paper_heatmap"):
+        cell_of(points, rows, metric="accuracy")
+    with pytest.raises(ValueError, match=r"read from learning curves"):
+        cell_of(points, rows, metric="paper_heatmap")
+
+
+def test_a_diverged_run_counts_as_the_largest_loss_of_the_study(make):
+    points, rows = make.grid(["nap"], [8], [0.1], 3, outcome=outcomes(("ok", 0.2), ("ok", 0.4), ("diverged", None)))
+    for point, loss in zip(points, (0.5, 2.5, None)):
+        rows[point["id"]]["final_eval_loss"] = loss
+    cell = cell_of(points, rows, metric="final_eval_loss")
+    assert (cell.mean, cell.score) == (1.5, pytest.approx((0.5 + 2.5 + 2.5) / 3))
 
 
 def test_numbers_ascend_and_names_keep_the_order_of_the_study(make):
     points, rows = make.grid(["sum", "bert"], ["wide", "narrow"], [0.1, 0.001, 0.01], x="shape")
-    cells = tables.cells(points, rows, "shape", "learning_rate")
+    cells = cells_of(points, rows, "shape", "learning_rate")
     assert cells.models == ("sum", "bert")
     assert cells.x_values == ("wide", "narrow")
     assert cells.y_values == (0.001, 0.01, 0.1)
@@ -84,35 +100,35 @@ def test_numbers_ascend_and_names_keep_the_order_of_the_study(make):
 def test_axes_beyond_the_figure_are_averaged_and_named(make):
     shallow = make.grid(["nap"], [8], [0.1], 1, depth=1, outcome=outcomes(("ok", 0.2)), length=128)
     deep = make.grid(["nap"], [8], [0.1], 1, depth=2, outcome=outcomes(("ok", 0.6)), length=128)
-    cells = tables.cells(shallow[0] + deep[0], shallow[1] | deep[1], "width", "learning_rate")
+    cells = cells_of(shallow[0] + deep[0], shallow[1] | deep[1], "width", "learning_rate")
     assert cells.averaged_axes == ("depth",)
     assert [cell.mean for cell in cells.cells] == [pytest.approx(0.4)]
     assert cells.cells[0].n_planned == 2
 
 
 def test_without_an_axis_there_is_a_single_row_or_column(make):
-    cells = tables.cells(*make.grid(["nap"], [8, 16], [0.1, 0.01]), "width", None)
+    cells = cells_of(*make.grid(["nap"], [8, 16], [0.1, 0.01]), "width", None)
     assert [(cell.x, cell.y, cell.n_planned) for cell in cells.cells] == [(8, None, 4), (16, None, 4)]
     assert cells.averaged_axes == ("learning_rate",)
-    assert len(tables.cells(*make.grid(["nap"], [8, 16], [0.1, 0.01]), None, None).cells) == 1
+    assert len(cells_of(*make.grid(["nap"], [8, 16], [0.1, 0.01]), None, None).cells) == 1
 
 
 def test_an_unknown_axis_is_an_error_that_lists_those_there_are(make):
     with pytest.raises(ValueError, match="no axis 'widht' in this study: one of learning_rate, model, seed, width"):
-        tables.cells(*make.grid(["nap"], [8], [0.1]), "widht", "learning_rate")
+        cells_of(*make.grid(["nap"], [8], [0.1]), "widht", "learning_rate")
 
 
 def test_a_ragged_study_has_cells_only_where_it_plans_trials(make):
     wide, tall = make.grid(["nap"], [8, 16, 32], [0.1]), make.grid(["nap"], [8], [0.01, 0.001])
-    cells = tables.cells(wide[0] + tall[0], wide[1] | tall[1], "width", "learning_rate")
+    cells = cells_of(wide[0] + tall[0], wide[1] | tall[1], "width", "learning_rate")
     assert len(cells.cells) == 5
     assert (cells.x_values, cells.y_values) == ((8, 16, 32), (0.001, 0.01, 0.1))
 
 
 def test_a_study_without_trials_gives_empty_tables():
-    cells = tables.cells([], {}, "width", "learning_rate")
+    cells = cells_of([], {}, "width", "learning_rate")
     assert (cells.cells, cells.models, cells.table()) == ((), (), [])
-    assert tables.robustness_curve(cells) == tables.model_summary(cells) == tables.failures([], {}) == []
+    assert tables.robustness_curve(cells) == tables.model_summary(cells) == failures([], {}) == []
 
 
 def by_place(values):
@@ -127,7 +143,7 @@ def by_place(values):
 
 def test_a_robustness_curve_sorts_the_scores_of_the_cells_with_a_result(make):
     values = {"nap": {1: 0.3, 2: 0.9, 4: None, 8: "failed", 16: "diverged"}}
-    cells = tables.cells(*make.grid(["nap"], values["nap"], [0.1], 1, outcome=by_place(values)), "width", None)
+    cells = cells_of(*make.grid(["nap"], values["nap"], [0.1], 1, outcome=by_place(values)), "width", None)
     curve = tables.robustness_curve(cells)
     assert [(row["rank"], row["score"], row["x"]) for row in curve] == [(1, 0.9, 2), (2, 0.3, 1), (3, 0.0, 16)]
     assert [row["share"] for row in curve] == pytest.approx([1 / 3, 2 / 3, 1])
@@ -137,7 +153,7 @@ def test_a_robustness_curve_sorts_the_scores_of_the_cells_with_a_result(make):
 def test_a_summary_measures_closeness_from_the_best_cell_of_any_model(make):
     values = {"nap": {1: 0.95, 2: 0.90, 4: 0.89}, "bert": {1: 0.91, 2: 0.2, 4: None}}
     points, rows = make.grid(values, values["nap"], [0.1], 1, outcome=by_place(values))
-    nap, bert = tables.model_summary(tables.cells(points, rows, "width", "learning_rate"))
+    nap, bert = tables.model_summary(cells_of(points, rows, "width", "learning_rate"))
     assert (nap["model"], nap["best_x"], nap["best_y"], nap["best_mean"], nap["best_n"]) == ("nap", 1, 0.1, 0.95, 1)
     assert (nap["n_close"], nap["close_share"]) == (2, pytest.approx(2 / 3))
     assert nap["mean_score"] == pytest.approx((0.95 + 0.90 + 0.89) / 3)
@@ -149,53 +165,102 @@ def test_the_best_cell_is_not_one_that_mostly_diverges(make):
     def outcome(model, x, y, seed):
         return ("ok", 0.8) if x == 1 else ("ok", 0.99) if seed == 0 else ("diverged", None)
 
-    (summary,) = tables.model_summary(
-        tables.cells(*make.grid(["nap"], [1, 2], [0.1], 3, outcome=outcome), "width", None)
-    )
+    (summary,) = tables.model_summary(cells_of(*make.grid(["nap"], [1, 2], [0.1], 3, outcome=outcome), "width", None))
     assert (summary["best_x"], summary["best_mean"], summary["n_diverged"]) == (1, pytest.approx(0.8), 2)
 
 
 def test_a_model_that_always_diverges_scores_zero_and_has_no_mean(make):
     points, rows = make.grid(["nap"], [1, 2], [0.1], 2, outcome=lambda **_: ("diverged", None))
-    (summary,) = tables.model_summary(tables.cells(points, rows, "width", "learning_rate"))
+    (summary,) = tables.model_summary(cells_of(points, rows, "width", "learning_rate"))
     assert (summary["best_score"], summary["best_mean"], summary["best_n"], summary["mean_score"]) == (0, None, 0, 0)
     assert summary["n_diverged"] == 4
 
 
 def test_a_model_without_a_result_has_no_best_cell_and_no_share(make):
     points, rows = make.grid(["nap"], [1, 2], [0.1], 2, outcome=lambda **_: None)
-    (summary,) = tables.model_summary(tables.cells(points, rows, "width", "learning_rate"))
+    (summary,) = tables.model_summary(cells_of(points, rows, "width", "learning_rate"))
     assert {summary[name] for name in ("best_x", "best_score", "best_mean", "mean_score", "close_share")} == {None}
     assert summary["n_missing"] == 4
 
 
-def test_learning_curves_are_those_of_the_best_cell_on_the_sequences_of_the_metric(make):
-    values = {"nap": {1: 0.3, 2: 0.9}, "bert": {1: None, 2: "failed"}}
-    points, rows = make.grid(values, [1, 2], [0.1], 2, outcome=by_place(values))
-    cells = tables.cells(points, rows, "width", "learning_rate")
-    best = tables.ids_of_best_cells(cells)
-    assert best == [point["id"] for point in points if (point["model"], point["width"]) == ("nap", 2)]
-    curves = [row for id_ in rows for row in make.curve_rows(rows[id_])]
-    for row in curves:
-        if row["id"] == best[1]:
-            row["correct"] += 2
-    noise = {"id": best[0], "epoch": 1, "split": "eval", "length": 64, "case": "all", "correct": 10, "count": 10}
+def curves_of(rows, make, changed=(), more=()):
+    """Curves that rise by 0.1 an epoch; `changed` are ids whose curves are 0.2 higher."""
+    table = [row for id_ in rows for row in make.curve_rows(rows[id_])]
+    for row in table:
+        row["correct"] += 2 * (row["id"] in changed)
+    return Curves(pa.Table.from_pylist([*table, *more], schema=CURVES), rows)
+
+
+def test_learning_curves_are_those_of_the_best_the_median_and_the_worst_cell(make):
+    values = {"nap": {1: 0.3, 2: 0.9, 4: 0.5}, "bert": {1: None, 2: "failed", 4: 0.1}}
+    points, rows = make.grid(values, [1, 2, 4], [0.1], 2, outcome=by_place(values))
+    cells = cells_of(points, rows, "width", "learning_rate")
+    best = [point["id"] for point in points if (point["model"], point["width"]) == ("nap", 2)]
+    noise = {"id": best[0], "attempt": 1, "epoch": 1, "split": "eval", "length": 64, "case": "all", "correct": 10}
+    noise |= {"count": 10}
     others = [noise | change for change in ({"split": "train"}, {"length": 128}, {"case": "first"}, {"count": 0})]
-    table = tables.learning_curves(cells, rows, pa.Table.from_pylist(curves + others, schema=CURVES))
-    assert [(row["model"], row["x"], row["y"], row["epoch"], row["n"]) for row in table] == [
-        ("nap", 2, 0.1, epoch, 2) for epoch in (1, 2, 3)
+    others += [noise | {"attempt": 2}, noise | {"id": "a stranger"}]
+    table = curve_tables.learning_curves(cells, curves_of(rows, make, best[1:], others))
+    shown = {(row["model"], row["which"]): row["x"] for row in table}
+    assert shown == {("nap", "best"): 2, ("nap", "median"): 4, ("nap", "worst"): 1, ("bert", "best"): 4}
+    of_best = [row for row in table if (row["model"], row["which"]) == ("nap", "best")]
+    assert [(row["epoch"], row["n"]) for row in of_best] == [(1, 2), (2, 2), (3, 2)]
+    for row in of_best:
+        assert row["lowest"] == pytest.approx(row["epoch"] / 10)
+        assert row["mean"] == pytest.approx(row["epoch"] / 10 + 0.1)
+        assert row["highest"] == pytest.approx(row["epoch"] / 10 + 0.2)
+
+
+def test_the_papers_heatmap_takes_the_best_epoch_of_the_mean_and_not_the_mean_of_best_epochs(make):
+    points, rows = make.grid(["nap"], [8], [0.1], 2)
+    correct = {points[0]["id"]: [9, 1, 4], points[1]["id"]: [1, 9, 8]}
+    base = {"attempt": 1, "split": "eval", "length": 64, "case": "all", "loss": 1.0, "count": 10}
+    table = [
+        base | {"id": id_, "epoch": e + 1, "correct": n} for id_, found in correct.items() for e, n in enumerate(found)
     ]
-    assert [(row["lowest"], row["mean"], row["highest"]) for row in table] == [
-        (pytest.approx(epoch / 10), pytest.approx(epoch / 10 + 0.1), pytest.approx(epoch / 10 + 0.2))
-        for epoch in (1, 2, 3)
+    curves = Curves(pa.Table.from_pylist(table, schema=CURVES), rows)
+    cell = cell_of(points, rows, metric="paper_heatmap", curves=curves)
+    assert cell.mean == pytest.approx(0.6)  # of (0.9, 0.1), (0.1, 0.9), (0.4, 0.8): the last
+    assert cell.values == (pytest.approx(0.4), pytest.approx(0.8))
+
+
+def test_a_case_is_read_at_its_length_after_the_last_epoch(make):
+    points, rows = make.grid(["nap"], [8], [0.1], 1)
+    base = {"id": points[0]["id"], "attempt": 1, "split": "eval", "case": "first", "loss": 1.0, "count": 10}
+    table = [base | {"epoch": e, "length": n, "correct": e + (n == 64)} for e in (1, 2, 3) for n in (64, 128)]
+    curves = Curves(pa.Table.from_pylist(table, schema=CURVES), rows)
+    for name, value in (("final_case_first", 0.3), ("final_eval_case_first", 0.4)):
+        cell = cell_of(points, rows, metric=metric_of(name, ["first"]), curves=curves)
+        assert cell.values == (pytest.approx(value),)
+
+
+def test_evolution_has_the_mean_of_every_cell_at_every_epoch(make):
+    points, rows = make.grid(["nap"], [1, 2], [0.1], 2, outcome=by_place({"nap": {1: 0.5, 2: None}}))
+    cells = cells_of(points, rows, "width", "learning_rate")
+    means = curve_tables.evolution(cells, curves_of(rows, make, [points[1]["id"]]))
+    assert means[0] == pytest.approx([0.2, 0.3, 0.4]) and all(map(math.isnan, means[1]))
+
+
+def test_lengths_are_shown_where_there_are_several_and_name_the_best_setting(make):
+    values = {"nap": {1: 0.3, 2: 0.9}}
+    points, rows = make.grid(["nap"], [1, 2], [0.1], 2, outcome=by_place(values))
+    assert curve_tables.lengths(points, rows, curves_of(rows, make)) == []
+    longer = [
+        {**row, "length": 256, "correct": 5 * (rows[id_]["width"])}
+        for id_ in rows
+        for row in make.curve_rows(rows[id_])
     ]
+    table = curve_tables.lengths(points, rows, curves_of(rows, make, more=longer))
+    found = {row["eval_length"]: (row["length"], row["n"], row["mean"], row["best"]) for row in table}
+    assert found[64] == (128, 4, pytest.approx(0.3), pytest.approx(0.3))
+    assert found[256] == (128, 4, pytest.approx(0.75), pytest.approx(1.0))
 
 
 def test_counts_are_by_status(make):
     found = [("ok", 0.8), ("diverged", None), ("failed", None), ("oom", None), None, ("ok", 0.4)]
     points, rows = make.grid(["nap"], [8], [0.1], 6, outcome=outcomes(*found))
     rows["another study's"] = make.trial_row()
-    assert tables.counts(points, rows) == {
+    assert counts(points, rows) == {
         "planned": 6, "ok": 2, "diverged": 1, "failed": 1, "oom": 1, "missing": 1,
     }  # fmt: skip
 
@@ -206,7 +271,7 @@ def test_failures_are_grouped_by_the_last_line_of_their_error_numbers_aside(make
     for point, error in zip(points, errors, strict=True):
         rows[point["id"]]["error"] = error
     rows[points[2]["id"]]["status"] = "oom"
-    table = tables.failures(points, rows)
+    table = failures(points, rows)
     assert [(row["status"], row["kind"], row["count"]) for row in table] == [
         ("failed", "ValueError: 3 is odd", 2),
         ("oom", "KeyError: 'x'", 1),
@@ -222,7 +287,7 @@ def test_a_table_is_saved_as_csv_with_holes_empty_and_values_joined(make, tmp_pa
     points, rows = make.grid(
         ["a, b", "c"], [8], [0.1], 3, outcome=lambda model, seed, **_: found[seed] if model == "c" else None
     )
-    tables.to_csv(tables.cells(points, rows, "width", "learning_rate").table(), tmp_path / "cells.csv")
+    to_csv(cells_of(points, rows, "width", "learning_rate").table(), tmp_path / "cells.csv")
     with open(tmp_path / "cells.csv", newline="") as file:
         hole, cell = csv.DictReader(file)
     assert (hole["model"], hole["width"], hole["mean"], hole["score"], hole["values"]) == ("a, b", "8", "", "", "")
@@ -231,5 +296,110 @@ def test_a_table_is_saved_as_csv_with_holes_empty_and_values_joined(make, tmp_pa
 
 
 def test_a_table_keeps_the_figures_axes_under_their_own_names(make):
-    table = tables.cells(*make.grid(["nap"], [8], [0.1]), "width", None).table()
+    table = cells_of(*make.grid(["nap"], [8], [0.1]), "width", None).table()
     assert list(table[0])[:3] == ["model", "width", "values"]
+
+
+def rates(model, x, y, seed):
+    """NAP works over three decades, BERT at one learning rate, and a run in four diverges at the highest."""
+    if y == 0.1 and seed == 0:
+        return "diverged", None
+    works = y < 0.1 if model == "nap" else y == 0.01
+    return "ok", (0.9 if works else 0.2) + 0.01 * seed
+
+
+@pytest.fixture
+def robust(make):
+    points, rows = make.grid(["nap", "bert"], [8, 16], [0.0001, 0.001, 0.01, 0.1], 4, outcome=rates)
+    return points, cells_of(points, rows, "width", "learning_rate")
+
+
+def test_the_range_of_rates_that_work_is_measured_in_decades_at_every_x(robust):
+    _, cells = robust
+    limit = tables.threshold(cells, chance=0.2)
+    assert limit == pytest.approx((0.915 + 0.2) / 2)
+    found = {(row["model"], row["x"]): row["decades"] for row in tables.rate_windows(cells, chance=0.2)}
+    assert found == {
+        ("nap", 8): pytest.approx(3.0), ("nap", 16): pytest.approx(3.0),
+        ("bert", 8): pytest.approx(1.0), ("bert", 16): pytest.approx(1.0),
+    }  # fmt: skip
+
+
+def test_a_summary_says_how_sure_a_mean_is_how_far_seeds_part_and_how_much_diverged(robust):
+    nap, bert = tables.model_summary(robust[1], chance=0.2)
+    assert nap["mean_low"] < nap["mean_score"] < nap["mean_high"] and nap["mean_high"] - nap["mean_low"] < 0.1
+    assert nap["mean_score"] == pytest.approx((3 * 0.915 + (0.21 + 0.22 + 0.23) / 4) / 4)
+    assert nap["diverged_share"] == pytest.approx(1 / 16) and nap["decades"] == pytest.approx(3.0)
+    assert nap["spread"] == pytest.approx(math.sqrt((3 * 0.000166667 + 0.0001) / 4), rel=1e-3)
+    assert bert["mean_high"] < nap["mean_low"]
+
+
+def test_one_seed_gives_no_interval(make):
+    points, rows = make.grid(["nap", "sum"], [8, 16], [0.1, 0.01], 1, outcome=lambda x, **_: ("ok", x / 20))
+    cells = cells_of(points, rows, "width", "learning_rate")
+    assert {row["mean_low"] for row in tables.model_summary(cells)} == {None}
+    assert {row["low"] for row in tables.robustness_curve(cells)} == {None}
+    assert {row["low"] for row in tables.pairwise(cells)} == {None}
+
+
+def test_models_are_compared_in_pairs_of_the_same_cell_and_seed(robust):
+    (row,) = tables.pairwise(robust[1])
+    assert (row["model"], row["other"], row["n"], row["n_cells"]) == ("nap", "bert", 32, 8)
+    assert row["difference"] == pytest.approx(0.7 * 2 / 4)
+    assert row["low"] == row["high"] == pytest.approx(row["difference"])  # seeds differ alike: paired, nothing is left
+    assert row["p"] < 0.001 and row["p_holm"] == row["p"]
+
+
+def test_pairs_that_only_one_model_has_run_are_left_out(make):
+    values = {"nap": {1: 0.5, 2: 0.9}, "bert": {1: 0.4, 2: None}, "sum": {1: None, 2: None}}
+    points, rows = make.grid(values, [1, 2], [0.1], 2, outcome=by_place(values))
+    found = {(r["model"], r["other"]): r for r in tables.pairwise(cells_of(points, rows, "width", "learning_rate"))}
+    assert found["nap", "bert"]["n"] == 2 and found["nap", "bert"]["difference"] == pytest.approx(0.1)
+    assert found["nap", "sum"]["n"] == 0 and found["nap", "sum"]["p_holm"] is None
+
+
+def test_the_expected_best_grows_with_the_draws_from_the_mean_towards_the_best(robust):
+    bests = {row["k"]: row["expected"] for row in tables.expected_bests(robust[1]) if row["model"] == "bert"}
+    (summary,) = [row for row in tables.model_summary(robust[1]) if row["model"] == "bert"]
+    assert bests[1] == pytest.approx(summary["mean_score"])
+    assert bests[1] < bests[2] < bests[4] < bests[8] < bests[16] <= summary["best_score"]
+
+
+def test_with_losses_the_smallest_is_best(make):
+    points, rows = make.grid(["nap"], [1, 2], [0.1], 2)
+    for point in points:
+        rows[point["id"]]["final_eval_loss"] = float(point["width"])
+    cells = cells_of(points, rows, "width", "learning_rate", "final_eval_loss")
+    (summary,) = tables.model_summary(cells)
+    assert (summary["best_x"], summary["best_score"], summary["close_share"]) == (1, 1.0, None)
+    assert [row["score"] for row in tables.robustness_curve(cells)] == [1.0, 2.0]
+    assert [row["expected"] for row in tables.expected_bests(cells) if row["k"] == 16] == [pytest.approx(1.0, abs=0.01)]
+
+
+def test_a_facet_keeps_apart_what_would_be_averaged(make):
+    shallow = make.grid(["nap"], [8], [0.1], 2, depth=1, outcome=outcomes(("ok", 0.2), ("ok", 0.2)))
+    deep = make.grid(["nap"], [8], [0.1], 2, depth=2, outcome=outcomes(("ok", 0.6), ("ok", 0.6)))
+    cells = cells_of(shallow[0] + deep[0], shallow[1] | deep[1], "width", "learning_rate", facet="depth")
+    assert [(cell.facet, cell.mean) for cell in cells.cells] == [(1, 0.2), (2, 0.6)]
+    assert cells.facet_values == (1, 2) and cells.averaged_axes == () and cells.of("nap", 2)[0].mean == 0.6
+    assert list(cells.table()[0])[:4] == ["model", "depth", "width", "learning_rate"]
+    assert tables.model_summary(cells)[0]["best_facet"] == 2
+
+
+def test_importance_names_the_axis_that_decides_and_says_where_n_is_small(make):
+    from results.importance import axis_importance
+
+    points, rows = make.grid(
+        ["nap", "sum"], [8, 16, 32, 64], [0.1, 0.01, 0.001, 0.0001], 4,
+        outcome=lambda model, x, y, seed: ("ok", (x if model == "nap" else y * 600) / 80 + seed / 1000),
+    )  # fmt: skip
+    table = axis_importance(points, cells_of(points, rows, "width", "learning_rate"))
+    shares = {(row["model"], row["axis"]): row["importance"] for row in table}
+    assert shares["nap", "width"] > 0.8 and shares["sum", "learning_rate"] > 0.8
+    assert shares["nap", "width"] + shares["nap", "learning_rate"] == pytest.approx(1)
+    assert {(row["n"], row["few"]) for row in table} == {(16, True)}
+    points, rows = make.grid(
+        ["nap"], [8, 16, 32, 64], [0.1], 3, outcome=lambda x, seed, **_: ("ok", x / 80 + seed / 100)
+    )
+    few = axis_importance(points, cells_of(points, rows, "width", None))
+    assert [(row["axis"], row["importance"], row["n"], row["few"]) for row in few] == [("width", 1.0, 4, True)]

@@ -1,0 +1,99 @@
+"""Tables over epochs and lengths: how models learned, and how they do at other lengths than they were trained at."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from results.cells import Cell, Cells, Point, Table, in_order
+from results.curves import Curves
+
+WHICH = ("best", "median", "worst")
+
+
+def chosen_cells(cells: Cells) -> dict[tuple[str, str], Cell]:
+    """The best, the median and the worst cell of each model by score, without repeats, by (model, which)."""
+    chosen = {}
+    for model in cells.models:
+        ranked = cells.ranked(model)
+        places = {"best": 0, "median": len(ranked) // 2, "worst": len(ranked) - 1}
+        taken: set[int] = set()
+        for which in WHICH:
+            if ranked and places[which] not in taken:
+                taken.add(places[which])
+                chosen[model, which] = ranked[places[which]]
+    return chosen
+
+
+def learning_curves(cells: Cells, curves: Curves) -> Table:
+    """The best, the median and the worst cell of each model, epoch by epoch, on the sequences that the metric is
+    measured on.
+
+    Columns: model, which, facet, x, y, epoch, n (runs with that epoch), mean, lowest and highest
+    over them. Accuracies, or losses where the metric is one.
+    """
+    metric, table = cells.metric, []
+    series = curves.series(metric.split, metric.at, metric.case, metric.kind)
+    for (model, which), cell in chosen_cells(cells).items():
+        values = series.of(cell.ids)
+        for epoch in range(series.epochs):
+            found = values[:, epoch][np.isfinite(values[:, epoch])]
+            if len(found):
+                table.append(
+                    {"model": model, "which": which, "facet": cell.facet, "x": cell.x, "y": cell.y,
+                     "epoch": epoch + 1, "n": len(found), "mean": float(found.mean()),
+                     "lowest": float(found.min()), "highest": float(found.max())}
+                )  # fmt: skip
+    return table
+
+
+def evolution(cells: Cells, curves: Curves) -> np.ndarray:
+    """The mean over ok runs of every cell at every epoch: [cells, E], in the order of `cells.cells`, NaN where none."""
+    metric = cells.metric
+    series = curves.series(metric.split, metric.at, metric.case, metric.kind)
+    means = np.full((len(cells.cells), series.epochs), np.nan)
+    for number, cell in enumerate(cells.cells):
+        values = series.of(cell.ids)
+        found = np.isfinite(values)
+        counts = found.sum(axis=0)
+        sums = np.where(found, values, 0.0).sum(axis=0)
+        means[number, counts > 0] = sums[counts > 0] / counts[counts > 0]
+    return means
+
+
+def lengths(points: Sequence[Point], rows: Mapping[str, Mapping[str, Any]], curves: Curves) -> Table:
+    """How models do at lengths: one row a model, training length and evaluation length, where there are several of
+    either.
+
+    Columns: model, length, eval_length, n (ok runs, of all settings), mean of their final accuracy, and best (the mean
+    of the setting that does best there; a setting is a cell of everything but the seed).
+    """
+    table: Table = []
+    trained = in_order(rows[point["id"]]["length"] for point in points if point["id"] in rows)
+    judged = curves.eval_lengths()
+    if len(trained) * len(judged) < 2 or (len(judged) == 1 and len(trained) == 1):
+        return []
+    series = {length: curves.series("eval", length) for length in judged}
+    groups: dict[tuple, dict[tuple, list[str]]] = {}
+    for point in points:
+        row = rows.get(point["id"])
+        if row is not None and row["status"] == "ok":
+            setting = tuple((name, value) for name, value in point.items() if name not in ("id", "seed"))
+            groups.setdefault((point["model"], row["length"]), {}).setdefault(setting, []).append(point["id"])
+    for (model, length), settings in groups.items():
+        for eval_length in judged:
+            finals = {setting: _finals(series[eval_length].of(ids)) for setting, ids in settings.items()}
+            everything = np.concatenate([*finals.values()])
+            if len(everything):
+                means = [float(values.mean()) for values in finals.values() if len(values)]
+                table.append(
+                    {"model": model, "length": length, "eval_length": eval_length, "n": len(everything),
+                     "mean": float(everything.mean()), "best": max(means)}
+                )  # fmt: skip
+    return table
+
+
+def _finals(values: np.ndarray) -> np.ndarray:
+    """The finite values of the last epoch."""
+    last = values[:, -1] if values.shape[1] else np.zeros(0)
+    return last[np.isfinite(last)]
