@@ -6,7 +6,6 @@ four are counted apart everywhere.
 """
 
 import math
-import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -175,13 +174,21 @@ class _Measured:
 def cell_of_values(model: str, x: Value, y: Value, values: Sequence[float]) -> Cell:
     """A cell of numbers from elsewhere; without any it is missing."""
     values, nothing = tuple(values), (None,) * len(values)
-    mean = statistics.fmean(values) if values else None
+    mean = math.fsum(values) / len(values) if values else None
     return Cell(
         model=model, facet=None, x=x, y=y, values=values, seeds=nothing, ids=("",) * len(values), results=values,
         runs=tuple((number,) for number in range(len(values))), n_planned=max(len(values), 1), n_ok=len(values),
         n_diverged=0, n_failed=0, n_missing=0 if values else 1, n_unmeasured=0, mean=mean,
-        sd=statistics.stdev(values) if len(values) > 1 else None, score=mean,
+        sd=sample_deviation(values), score=mean,
     )  # fmt: skip
+
+
+def sample_deviation(values: Sequence[float]) -> float | None:
+    """The sample standard deviation (n − 1); None of fewer than two."""
+    if len(values) < 2:
+        return None
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def in_order(values: Iterable[Value]) -> tuple[Value, ...]:
@@ -241,7 +248,7 @@ def _cell(
         n_failed=status["failed"] + status["oom"],
         n_missing=len(members) - len(found),
         n_unmeasured=status["ok"] - len(values),
-        mean=statistics.fmean(values) if values else None,
-        sd=statistics.stdev(values) if len(values) > 1 else None,
+        mean=math.fsum(values) / len(values) if values else None,
+        sd=sample_deviation(values),
         score=math.fsum(counted.values()) / len(counted) if counted else None,
     )

@@ -198,19 +198,25 @@ def _panel_inches(axis: Axis, n_columns: int) -> float:
 
 
 def _label_x(axes: Axes, axis: Axis, inches: float, name: str | None, *, shown: bool) -> None:
+    if not shown:  # ticks are what takes longest to draw
+        axes.set_xticks([])
+        return
     longest = max(len(label) for _, label in axis.ticks)
     ticks = axis.spaced_ticks(inches, 0.08 + 0.062 * longest)
-    axes.set_xticks([position for position, _ in ticks], [label for _, label in ticks] if shown else [])
+    axes.set_xticks([position for position, _ in ticks], [label for _, label in ticks])
     axes.set_xticks(axis.minor_ticks, minor=True)
-    if shown and name is not None:
+    if name is not None:
         axes.set_xlabel(name.replace("_", " "), labelpad=2)
 
 
 def _label_y(axes: Axes, axis: Axis, inches: float, name: str | None, *, shown: bool) -> None:
+    if not shown:
+        axes.set_yticks([])
+        return
     ticks = axis.spaced_ticks(inches, 0.13)
-    axes.set_yticks([position for position, _ in ticks], [label for _, label in ticks] if shown else [])
+    axes.set_yticks([position for position, _ in ticks], [label for _, label in ticks])
     axes.set_yticks(axis.minor_ticks, minor=True)
-    if shown and name is not None:
+    if name is not None:
         axes.set_ylabel(name.replace("_", " "), labelpad=3)
 
 

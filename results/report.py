@@ -48,6 +48,7 @@ class Material:
         facts: shown at the foot, each under its name: a command, a path, or a text of several lines.
         problems: of the store.
         comparison: with published results.
+        paper: whether to draw the NAP paper's own picture as well.
     """
 
     title: str
@@ -64,6 +65,7 @@ class Material:
     facts: Mapping[str, str] = field(default_factory=dict)
     problems: Sequence[str] = ()
     comparison: Comparison | None = None
+    paper: bool = False
 
     def cells(self, metric: Metric | None = None) -> Cells:
         """The study's cells, for this metric or another."""

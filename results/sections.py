@@ -85,10 +85,10 @@ def _of_curves(drawn: Drawn, material: Material, cells: Cells, lines: dict[str, 
         n_columns = len(cells.models) if len(cells.models) <= 6 else None
         drawn.figures["cases"] = heatmaps.panels(shown, first, scale, n_columns=n_columns)
         drawn.tables["cases"] = [{"case": case, **row} for case, each in by_case.items() for row in each.table()]
-    if cells.metric.kind == "accuracy":
+    if material.paper and cells.metric.kind == "accuracy":
         pixels = drawn.tables["paper_rgb"] = spread_table(cells, curves)
         drawn.figures["paper_rgb"] = rgb_heatmaps(pixels, cells, SPREAD)
-    if len(material.cases) == RGB_CASES:
+    if material.paper and len(material.cases) == RGB_CASES:
         pixels = drawn.tables["paper_rgb_cases"] = case_table(cells, curves, material.cases)
         drawn.figures["paper_rgb_cases"] = rgb_heatmaps(pixels, cells, [f"case {case}" for case in material.cases])
 

@@ -81,7 +81,7 @@ def read_shard(
         path = source()
         options: dict[str, Any] = {"page_checksum_verification": True, "pre_buffer": False}
         with pq.ParquetFile(path, read_dictionary=list(encoded), **options) as file:
-            found = _decoded(file.schema_arrow)
+            found = _decoded(file.schema_arrow) if encoded else file.schema_arrow
             _check_schema(found, schema)
             names = set(found.names)
             present = [name for name in columns if name in names]

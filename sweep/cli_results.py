@@ -21,6 +21,9 @@ XOption = Annotated[str | None, typer.Option("--x", help="Axis of the heatmaps; 
 YOption = Annotated[str | None, typer.Option("--y", help="Axis of the heatmaps; by default the study's.")]
 FacetOption = Annotated[str | None, typer.Option(help="A third axis: heatmaps for each of its values.")]
 OutOption = Annotated[Path | None, typer.Option(help="Folder to write; by default reports/STUDY.")]
+PaperOption = Annotated[
+    bool, typer.Option("--paper", help="Also draw the NAP paper's own picture: statistics in red, green and blue.")
+]
 AnimateOption = Annotated[bool, typer.Option("--animate", help="Also write the heatmaps epoch by epoch, as a GIF.")]
 PublishedOption = Annotated[Path, typer.Option(help="Published results, from `sweep import-published`.")]
 
@@ -43,6 +46,7 @@ def report(
     y: YOption = None,
     facet: FacetOption = None,
     animate: AnimateOption = False,
+    paper: PaperOption = False,
     published: Annotated[Path | None, typer.Option(help="Published results to lay beside; see `compare`.")] = None,
     out: OutOption = None,
 ) -> None:
@@ -52,6 +56,7 @@ def report(
     from sweep.show import say
 
     loaded, material = _material(study, store, sets, metric, x, y, facet)
+    material = replace(material, paper=paper)
     if published is not None:
         material = replace(material, comparison=_comparison(material, published, loaded))
     say(_written(loaded, material, out, animate))

@@ -52,8 +52,7 @@ def material_of(study: Study, store: Store, view: View, command: str) -> Materia
     for point, trial in study.points():
         trials[trial.id] = trial
         points.append({"id": trial.id, **point})
-    table = store.trials()
-    rows = {row["id"]: row for row in _of_ids(table, trials).to_pylist()}
+    rows = {row["id"]: row for row in _of_ids(store.trials(), trials).to_pylist()}
     show_problems(store.problems)
     if not rows:
         print(f"warning: {store.path} has no trial of {study.name} yet: sweep run {study.given}", file=sys.stderr)

@@ -273,7 +273,7 @@ def _canonical(name: str, value: Any) -> str:
     trials."""
     if value is None or (name in _CANONICAL_DEFAULTS and value == _CANONICAL_DEFAULTS[name]):
         return ""
-    return f"{json.dumps(name)}:{json.dumps(value)}"
+    return f"{json.dumps(name)}:{json.dumps(value + 0.0 if isinstance(value, float) else value)}"  # −0.0 is 0.0
 
 
 class Variants:

@@ -195,7 +195,7 @@ def studied(store, make):
 
 def test_curves_bring_learning_curves_and_the_papers_picture(studied, tmp_path):
     points, rows, curves = studied
-    page, _ = report(tmp_path, points, rows, curves=curves)
+    page, _ = report(tmp_path, points, rows, curves=curves, paper=True)
     assert "Learning The best, the median and the worst cell" in page.text.replace("  ", " ")
     figures = tmp_path / "report" / "figures"
     assert (figures / "learning.svg").exists() and (figures / "paper_rgb.png").exists()

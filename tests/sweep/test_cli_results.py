@@ -30,7 +30,9 @@ def columns(path: str) -> dict[str, list[str]]:
 
 
 def test_a_report_shows_the_metric_and_the_axes_that_are_asked_for(ran, sweep):
-    code, out, _ = sweep("report", "cases.toml", "--metric", "final_case_first", "--x", "depth", "--out", "page")
+    code, out, _ = sweep(
+        "report", "cases.toml", "--metric", "final_case_first", "--x", "depth", "--paper", "--out", "page"
+    )
     assert code == 0 and out.strip() == "page/index.html"
     assert "final accuracy of case first at training length" in Path("page/index.html").read_text()
     assert set(columns("page/tables/cells.csv")["depth"]) == {"1", "2"}
