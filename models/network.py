@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from models.blocks import Block
-from models.packed import Parameter, Parameters, linear, linear_parameters
+from models.packed import INIT_STD, Parameter, Parameters, linear, linear_parameters
 from models.spec import NetworkSpec
 
 
@@ -41,25 +41,41 @@ class Network:
         """Class scores from embedded tokens.
 
         Returns:
-            [M, B, C] for the readouts "pointer" (C = the sequence's length) and "first_token"; [M, B, L, C] for
-            "every_token". Where the classes are positions, C is the sequence's length.
+            [M, B, C]; C is the sequence's length for the readout "pointer", and where the classes are positions.
+            [M, B, L, C] for "every_token".
         """
         length = x_MBLD.shape[2]
         if self.spec.positions == "learned":
             x_MBLD = x_MBLD + p["position"][:, None, :length]
+        elif self.spec.positions == "sinusoidal":
+            x_MBLD = x_MBLD + sinusoids(length, self.spec.width, x_MBLD)
+        if self.spec.readout == "last_token":  # to the front, where layers look for what is read; nothing else changes
+            x_MBLD = x_MBLD.roll(1, dims=2)
         for layer, block in enumerate(self.blocks):
             reads = self.spec.reads(length) if layer == self.spec.depth - 1 else length
             x_MBLD = block(within(p, f"{layer}."), x_MBLD, reads)
+        if self.spec.readout == "mean":
+            x_MBLD = x_MBLD.mean(dim=2, keepdim=True)
         scores = linear(p, "readout", x_MBLD)
         if self.spec.readout == "pointer":
             return scores.squeeze(3)
         if self.spec.positional_classes:  # a shorter sequence has no later positions to point at
             scores = scores[..., :length]
-        return scores.squeeze(2) if self.spec.readout == "first_token" else scores
+        return scores if self.spec.readout == "every_token" else scores.squeeze(2)
 
     def __call__(self, p: Parameters, tokens_MBL: Tensor) -> Tensor:
         """Class scores from tokens [M, B, L]; see `scores`."""
         return self.scores(p, self.embedded(p, tokens_MBL))
+
+
+def sinusoids(length: int, width: int, like: Tensor) -> Tensor:
+    """Fixed positions [L, D]: sines of geometrically falling frequencies in the first half of the features, cosines in
+    the second (Vaswani et al. 2017, section 3.5, features reordered); times 0.02, the scale of the embeddings."""
+    half = -(-width // 2)
+    rates = 10_000.0 ** (-torch.arange(half, dtype=torch.float64) / max(half, 1))
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
+    table = torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width] * INIT_STD
+    return table.to(like.device, like.dtype)
 
 
 def within(p: Parameters, prefix: str) -> dict[str, Tensor]:

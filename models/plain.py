@@ -25,6 +25,18 @@ def gelu(x: Tensor) -> Tensor:
     return functional.gelu(x, approximate="tanh")
 
 
+def sinusoidal(length: int, width: int) -> Tensor:
+    """Fixed positions, written out: [L, D], float64."""
+    half = -(-width // 2)
+    return torch.tensor(
+        [
+            [0.02 * (math.sin if d < half else math.cos)(place / 10_000 ** ((d % half) / half)) for d in range(width)]
+            for place in range(length)
+        ],
+        dtype=torch.float64,
+    )
+
+
 class Softmax(nn.Module):
     """softmax(q·k/√E)·v."""
 
@@ -165,9 +177,15 @@ class PlainModel(nn.Module):
         x = self.embedded
         if self.spec.positions == "learned":
             x = x + self.position[: tokens.shape[1]]
+        elif self.spec.positions == "sinusoidal":
+            x = x + sinusoidal(tokens.shape[1], self.spec.width).to(x)
         for layer in self.layers:
             x = layer(x)
+        if self.spec.readout == "mean":
+            return self.readout(x.mean(dim=1))
         scores = self.readout(x)
+        if self.spec.readout == "last_token":
+            return scores[:, -1]
         if self.spec.readout == "pointer":
             return scores[..., 0]
         if self.spec.positional_classes:

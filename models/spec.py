@@ -8,7 +8,9 @@ FEED_FORWARDS = ("4x", "matched")
 NORM_PLACEMENTS = ("branch", "post")
 MIX_NORMS = ("layer", "inverse_sqrt_length", "none")
 ACTIVATIONS = ("gelu", "none")
-POSITIONS = ("learned", "none")
+POSITIONS = ("learned", "sinusoidal", "none")
+SINGLE = ("first_token", "last_token")
+"""Readouts that look at one token."""
 
 PASS_COST = 70
 """FLOPs of a matrix product in the time that norms, activations and residuals take for an element; measured on a CPU,
@@ -27,11 +29,11 @@ class NetworkSpec:
         hidden_norm: whether a layer norm acts on the feed-forward's hidden values, before their GELU.
         feed_forward: hidden width, "4x" the model's, or "matched": so wide that a block without projections has as many
             parameters as an attention block.
-        positions: "learned" or "none".
+        positions: "learned", "sinusoidal" (Vaswani et al. 2017) or "none".
         depth, width, heads: layers, width of the stream, heads (1 where the mixer has none).
         length: the longest sequence (that of training); learned positions are as many.
         vocabulary: number of tokens.
-        readout: "pointer", "first_token" or "every_token".
+        readout: "pointer", "first_token", "last_token", "mean" or "every_token".
         classes: what the readouts other than "pointer" score.
         positional_classes: whether the classes are positions, of which a shorter sequence has fewer.
     """
@@ -69,8 +71,8 @@ class NetworkSpec:
         return 1 if self.readout == "pointer" else self.classes
 
     def reads(self, length: int) -> int:
-        """How many leading tokens the readout looks at in a sequence of `length`."""
-        return 1 if self.readout == "first_token" else length
+        """How many tokens the readout looks at in a sequence of `length`."""
+        return 1 if self.readout in SINGLE else length
 
     def forward_flops(self, length: int) -> float:
         """Floating-point operations of one sequence's forward pass, an addition and a multiplication counting as two.

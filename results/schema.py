@@ -6,7 +6,7 @@ reader must know what a missing column of an older store meant.
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Grows when a column is added or changes meaning. Older shards are read with nulls for what
 came later; a newer one is refused."""
 
@@ -47,6 +47,8 @@ VALUES = [
     ("eval_length", pa.int32()),
     ("eval_samples", pa.int32()),
     ("samples_per_case", pa.int32()),
+    ("pairs", pa.int32()),  # since 3, as the next; of the task `recall`, null for others
+    ("values", pa.int32()),
     ("code", pa.string()),  # since 2; hash of a user's own mixer or task, null where both ship
 ]
 """Every value of a trial, in the order in which tables show them."""

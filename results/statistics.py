@@ -20,7 +20,9 @@ def resampled_means(groups: Sequence[Sequence[float]], resamples: int = RESAMPLE
     """Bootstrap means of groups: within each, as many members as it has are drawn with replacement.
 
     Efron & Tibshirani, An Introduction to the Bootstrap (1993), chapter 8: the members of a group (a cell's seeds) are
-    exchangeable, those of different groups are not.
+    exchangeable, those of different groups are not. Deviations from a group's mean are widened by √(n / (n − 1)), so
+    that they spread as the standard error does even where a group has two members (Rao & Wu, "Resampling inference with
+    complex survey data", 1988).
 
     Returns:
         [resamples, groups], float64.
@@ -36,7 +38,8 @@ def resampled_means(groups: Sequence[Sequence[float]], resamples: int = RESAMPLE
         rows = np.arange(len(numbers))
         for _ in range(size):
             total += members[rows, random.integers(size, size=total.shape)]
-        found[:, numbers] = total / size
+        mean = members.mean(axis=1)
+        found[:, numbers] = mean + (total / size - mean) * math.sqrt(size / max(size - 1, 1))
     return found
 
 

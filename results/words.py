@@ -22,7 +22,7 @@ def plural(name: str, count: int) -> str:
     words = name.replace("_", " ")
     if count == 1 or words.endswith("s"):
         return words
-    if words.endswith("y"):
+    if words.endswith("y") and words[-2:-1] not in "aeiou":
         return words[:-1] + "ies"
     return words + "s"
 

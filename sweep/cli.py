@@ -64,11 +64,16 @@ def plan(
 ) -> None:
     """Show what a study has, what is done, and what running the rest would cost. Writes nothing."""
     from results.store import Store
+    from sweep.folders import plan_folder, studies_in
     from sweep.plan import make_plan
-    from sweep.show import say, show_plan
+    from sweep.show import say, show_folder, show_plan
     from sweep.study import Study
     from sweep.work import available_threads
 
+    if studies_in(study):
+        together = plan_folder(study, Store(store_path(store)), sets)
+        say(json.dumps(together.as_json())) if as_json else show_folder(together, store_path(store))
+        return
     made = make_plan(
         Study.load(study, sets),
         Store(store_path(store)),

@@ -61,7 +61,7 @@ class Drawn:
 
 def train_batch(trial: Trial, epoch: int) -> Batch:
     """A trial's training sequences of one epoch (0-based), in the order of its steps."""
-    task = TASKS[trial.task]
+    task = trial.generator
     count = trial.steps_per_epoch * trial.batch_size
     batch = task.sequences(stream(trial.seed, "train", epoch), count, trial.length, trial.vocabulary)
     if trial.case_bias:  # from a stream of its own: before the bias, all trials of a seed have the same sequences
@@ -72,13 +72,13 @@ def train_batch(trial: Trial, epoch: int) -> Batch:
 def eval_batch(trial: Trial, epoch: int) -> Batch:
     """A trial's evaluation sequences of one epoch, fresh in each, at its evaluation length."""
     random = stream(trial.seed, "eval", epoch)
-    return TASKS[trial.task].sequences(random, trial.eval_samples, trial.eval_length, trial.vocabulary)
+    return trial.generator.sequences(random, trial.eval_samples, trial.eval_length, trial.vocabulary)
 
 
 def case_batch(trial: Trial, epoch: int, case: str, length: int) -> Batch:
     """A trial's sequences of one case, one part of the equalised set."""
     random = stream(trial.seed, f"case/{case}/{length}", epoch)
-    return TASKS[trial.task].case_sequences(random, case, trial.samples_per_case or 0, length, trial.vocabulary)
+    return trial.generator.case_sequences(random, case, trial.samples_per_case or 0, length, trial.vocabulary)
 
 
 def stacked(trials: Sequence[Trial], draw: Callable[[Trial], Batch]) -> Stacked:

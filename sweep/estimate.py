@@ -84,6 +84,32 @@ def measured_rates(finished: Iterable[tuple[Trial, float]]) -> list[Rate]:
     return [Rate(mixer, width, length, seconds / cost) for (mixer, width, length), (seconds, cost) in sums.items()]
 
 
+H200 = {
+    ("nap", 32): 0.159, ("softmax", 32): 0.234, ("sum", 32): 0.129,
+    ("nap", 128): 0.653, ("softmax", 128): 0.606, ("sum", 128): 0.521,
+    ("nap", 512): 4.90, ("softmax", 512): 5.29, ("sum", 512): 5.19,
+}  # fmt: skip
+"""Milliseconds of a model's step of `cases` at length 128 and batch 32 on one H200, in wide packs, captured and not
+compiled (docs/performance.md)."""
+
+H200_STEPS_SHARE = 0.64
+"""Share of an epoch's time there that is steps, as measured; the rest is drawing and evaluation."""
+
+_ALIKE = {"non": "nap", "max": "sum", "mean": "sum", "none": "sum"}
+"""Mixers without a measurement of their own, and the one they are most like."""
+
+
+def h200_rates() -> list[Rate]:
+    """Rates on one H200, of trials with the evaluations of `cases`; nothing is known of other shapes there."""
+    rates = []
+    for (mixer, width), milliseconds in H200.items():
+        trial = Trial.from_values({"task": "cases", "mixer": mixer, "width": width})
+        seconds = milliseconds / 1000 * trial.steps / H200_STEPS_SHARE
+        names = [mixer, *(name for name, alike in _ALIKE.items() if alike == mixer)]
+        rates += [Rate(name, width, trial.length, seconds / trial.cost) for name in names]
+    return rates
+
+
 def calibration_path() -> Path:
     """Where `sweep bench` keeps what it measured of this machine."""
     return user_cache() / "calibration.json"

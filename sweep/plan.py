@@ -144,6 +144,17 @@ def status_counts(study: Study, store: Store, max_trials: int = MOST_TRIALS) -> 
     return dict(Counter(statuses.to_pylist()))
 
 
+def found_among(store: Store, trials: Mapping[str, Trial]) -> tuple[dict[str, str], Iterator[tuple[Trial, float]]]:
+    """The status of each of `trials` that the store has, and some finished trials with the seconds each took.
+
+    Raises StoreError where the store has other values under an id.
+    """
+    rows = store.trials(["id", "status", "attempt", "wall_seconds", *FIELDS])
+    found = {row["id"]: row for row in _among(rows, trials).to_pylist()}
+    check_identity(found.values(), trials)
+    return {id_: row["status"] for id_, row in found.items()}, _finished(rows)
+
+
 def _among(rows: pa.Table, ids: Iterable[str]) -> pa.Table:
     """Those of a store's rows that have one of these ids."""
     return rows.filter(pc.is_in(rows["id"], pa.array(ids, pa.string())))

@@ -104,15 +104,15 @@ def cases_of(trials: Sequence[Trial]) -> tuple[str, ...]:
 
 
 def guessing(trials: Sequence[Trial], metric: Metric) -> float | None:
-    """Accuracy of the best constant answer to the sequences of a metric; None for losses and single cases, and where
+    """Accuracy of the best trivial answer to the sequences of a metric; None for losses and single cases, and where
     trials differ in what decides it."""
     if metric.kind != "accuracy" or metric.case != "all":
         return None
-    kinds = {(trial.task, getattr(trial, metric.at), trial.vocabulary) for trial in trials}
+    kinds = {(trial.task, trial.pairs, trial.values, getattr(trial, metric.at), trial.vocabulary) for trial in trials}
     if len(kinds) != 1:
         return None
-    ((task, length, vocabulary),) = kinds
-    return TASKS[task].best_constant(length, vocabulary)
+    _, accuracy = trials[0].generator.baseline(getattr(trials[0], metric.at), trials[0].vocabulary)
+    return accuracy
 
 
 def _of_ids(table: pa.Table, trials: dict[str, Any]) -> pa.Table:

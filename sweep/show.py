@@ -13,12 +13,15 @@ from sweep.errors import shown
 from sweep.plan import Plan, derived, product_line
 from sweep.run import Outcome
 from sweep.study import Study, study_names
+from sweep.trial import DEFAULTS
+from sweep.work import available_threads
 from tasks import TASK_NAMES, TASKS
 
 if TYPE_CHECKING:  # they load torch, or scipy
     from results.compare import Comparison
     from sweep.bench import Ceilings, Reached
     from sweep.executors import Place
+    from sweep.folders import FolderPlan
 
 SHOWN_DERIVED = 4
 """Lines of each kind of derived value that a plan shows; --json has all."""
@@ -50,7 +53,12 @@ def _studies() -> Iterable[tuple[str, Study]]:
 def _task_summary(name: str) -> str:
     parts = TASK_NAMES[name]
     task = TASKS[parts["task"]]
-    return f"{task.summary}; read as {parts.get('readout', task.readouts[0])}"
+    length, (trivial, accuracy) = DEFAULTS["length"], task.baseline(DEFAULTS["length"], task.vocabulary)
+    chance = 1 / task.classes(length, task.vocabulary)
+    return (
+        f"{task.summary}; read as {parts.get('readout', task.readouts[0])}; "
+        f"at length {length} and vocabulary {task.vocabulary} chance is {chance:.3g}, {trivial} {accuracy:.3g}"
+    )
 
 
 def _columns(rows: Iterable[Sequence[str]]) -> None:
@@ -92,6 +100,30 @@ def show_plan(plan: Plan, store: Path | str) -> None:
         say(f"  cost: unknown; basis: {plan.estimate.basis}")
     else:
         say(f"  cost: {duration(plan.estimate.seconds)} of one worker, about; basis: {plan.estimate.basis}")
+
+
+def show_folder(plan: "FolderPlan", store: Path | str) -> None:
+    """A folder's studies, what they have together, and what that costs here and on a GPU."""
+    say(f"{plan.name}: {counted(len(plan.sizes), 'study')}")
+    _columns((name, f"{size:,} trials") for name, size in plan.sizes.items())
+    points = sum(plan.sizes.values())
+    say(
+        f"together {points:,} trials, {plan.trials:,} different"
+        if points > plan.trials
+        else f"together {points:,} trials"
+    )
+    say(f"in {store}{absent(store)}")
+    say(f"  {_counts(plan.counts, plan.missing)}")
+    if not plan.missing:
+        return
+    workers = available_threads()
+    if plan.estimate.seconds is None:
+        say(f"  cost: unknown; basis: {plan.estimate.basis}")
+    else:
+        here = duration(plan.estimate.seconds / workers)
+        say(f"  cost: {here} of this machine's {counted(workers, 'worker')}, about; basis: {plan.estimate.basis}")
+    assert plan.on_gpu.seconds is not None
+    say(f"  cost: {duration(plan.on_gpu.seconds)} of one H200, about; basis: docs/performance.md")
 
 
 def _counts(counts: dict[str, int], missing: int) -> str:

@@ -21,10 +21,10 @@ STUDIES = Path(__file__).parent / "studies"
 NAMING = ("task", "readout", "positions", "model", *PARTS, "heads", "samples_per_case")
 """Values that can make two points of a grid one trial: names of parts, parts, and what a model may have no use for."""
 
-COUPLED = ("batch_size", "vocabulary", "steps_per_epoch", *COUPLINGS)
+COUPLED = ("batch_size", "vocabulary", "steps_per_epoch", "length", "pairs", *COUPLINGS)
 """Values that can do so too where a study declares a coupling."""
 
-STRUCTURE = (*NAMING, *COUPLED, "length", "case_bias", "width")
+STRUCTURE = (*NAMING, *COUPLED, "values", "case_bias", "width")
 """Values that may not go together. The others never make a trial impossible."""
 
 MOST_CHECKED = 5_000

@@ -11,7 +11,7 @@ from models import MIXERS, MODELS, model_name
 from models.spec import NetworkSpec
 from sweep.errors import UsageError, shown, unknown
 from sweep.plugins import code_of
-from tasks import TASK_NAMES, TASKS
+from tasks import TASK_NAMES, TASKS, Task
 
 IDENTITY_VERSION = 1
 """Moves when the meaning of training changes, or a released default does; then every id changes (law 1)."""
@@ -52,6 +52,7 @@ class Trial:
     Values are as `sweep.values.Values` describes them. What a mixer without heads has no use for is None.
 
     Attributes:
+        pairs, values: of `recall`; None for tasks without.
         code: what a user's own mixer or task is, by content (`sweep.plugins`); None where both ship.
         id: 128 bits of a hash over the canonical form, in hexadecimal.
     """
@@ -85,6 +86,8 @@ class Trial:
     eval_samples: int
     samples_per_case: int | None
     code: str | None
+    pairs: int | None
+    values: int | None
     id: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -108,6 +111,7 @@ class Trial:
             resolved |= dict.fromkeys(HEADED)
         if not TASKS[resolved["task"]].cases:
             resolved["samples_per_case"] = None
+        resolved |= _own_values(values, TASKS[resolved["task"]])
         resolved["code"] = code_of(resolved["mixer"], resolved["task"])
         trial = cls(**resolved)
         trial._check()
@@ -116,8 +120,7 @@ class Trial:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Trial":
         """The trial that a row of a store, or `as_dict`, describes; what an older store lacks is at its default."""
-        values = {name: row[name] for name in FIELDS if name != "code"}
-        values["code"] = row.get("code")
+        values: dict[str, Any] = {name: row[name] if name not in LATER else row.get(name) for name in FIELDS}
         for name, default in DEFAULTS.items():
             if values[name] is None and name not in (*HEADED, "samples_per_case"):  # where None says something
                 values[name] = default
@@ -138,6 +141,12 @@ class Trial:
         return model_name({part: getattr(self, part) for part in PARTS}, {part: DEFAULTS.get(part) for part in PARTS})
 
     @property
+    def generator(self) -> Task:
+        """The task, with this trial's values of its own."""
+        task = TASKS[self.task]
+        return task.having(**{name: getattr(self, name) for name in task.own})
+
+    @property
     def eval_length(self) -> int:
         """Length of the evaluation's sequences: half or twice the training length, as the task has it."""
         return TASKS[self.task].eval_length(self.length)
@@ -150,7 +159,7 @@ class Trial:
     @property
     def network(self) -> NetworkSpec:
         """The shape of the network."""
-        task = TASKS[self.task]
+        task = self.generator
         return NetworkSpec(
             mixer=self.mixer,
             norm_placement=self.norm_placement,
@@ -194,7 +203,7 @@ class Trial:
         return f"length = {self.length:,}"
 
     def _check(self) -> None:
-        task = TASKS[self.task]
+        task = self.generator
         try:
             task.check(self.length, self.vocabulary)
         except ValueError as error:
@@ -236,14 +245,20 @@ PER_MODEL = ("learning_rate", "seed", "weight_decay", "init_scale", "case_bias")
 INDEPENDENT = ("learning_rate", "seed", "weight_decay", "init_scale")
 """Values on which no other depends, and which go together with every other."""
 
-COUPLINGS = ("samples_per_epoch", "samples_per_class")
-"""Values that a study may declare but a trial does not have: steps_per_epoch follows from them."""
+COUPLINGS = ("samples_per_epoch", "samples_per_class", "filler")
+"""Values that a study may declare but a trial does not have: steps_per_epoch or length follows from them."""
 
-STEP_VALUES = ("steps_per_epoch", *COUPLINGS)
+LATER = ("code", "pairs", "values")
+"""Values that an older store does not have."""
+
+STEP_VALUES = ("steps_per_epoch", "samples_per_epoch", "samples_per_class")
 """Values of which a study may say one."""
 
 HEADED = ("heads", "mix_norm", "mix_activation")
 """Values that a mixer without heads has no use for."""
+
+OWN = ("pairs", "values")
+"""Values that some tasks alone have."""
 
 PARTS = ("mixer", "norm_placement", "mix_norm", "mix_activation", "hidden_norm", "feed_forward", "optimizer",
          "schedule", "clip_norm")  # fmt: skip
@@ -297,6 +312,14 @@ class Variants:
         return made
 
 
+def _own_values(values: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """What a task alone has, and None for what it has not. Raises UsageError for what another task has."""
+    for name in OWN:
+        if values.get(name) is not None and name not in task.own:
+            raise UsageError(f"{name} = {shown(values[name])}: task {task.name} has none")
+    return {name: task.own.get(name) if values.get(name) is None else values[name] for name in OWN}
+
+
 def _model_parts(values: Mapping[str, Any]) -> dict[str, Any]:
     name = values.get("model")
     if name is not None and name not in MODELS:
@@ -324,7 +347,16 @@ def _task_parts(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _follow_couplings(values: Mapping[str, Any], resolved: dict[str, Any]) -> None:
-    """Puts `steps_per_epoch` where a study declares what it follows from."""
+    """Puts `steps_per_epoch` and `length` where a study declares what they follow from."""
+    if "filler" in values:
+        task = TASKS[resolved["task"]]
+        if "length" in values:
+            raise UsageError("filler and length say the same thing twice: keep one of them")
+        own = {name: value for name, value in _own_values(values, task).items() if name in task.own}
+        resolved["length"] = task.having(**own).length_of(values["filler"])
+        if resolved["length"] is None:
+            raise UsageError(f"filler = {values['filler']}: task {task.name} has none")
+        del resolved["filler"]
     said = [name for name in STEP_VALUES if name in values]
     if len(said) > 1:
         raise UsageError(f"{' and '.join(said)} say the same thing twice: keep one of them")

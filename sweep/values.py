@@ -28,6 +28,9 @@ class Values(BaseModel):
     length: Count
     vocabulary: Count
     case_bias: Annotated[int, Field(ge=-64, le=64)]
+    pairs: Count
+    values: Count
+    filler: Annotated[int, Field(ge=0, lt=2**31)]  # a coupling: length = 2 · pairs + filler + 2
     model: str
     mixer: str
     norm_placement: Literal[NORM_PLACEMENTS]  # type: ignore[valid-type]

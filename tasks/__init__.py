@@ -2,7 +2,10 @@
 
 from tasks.base import READOUTS, Batch, Task
 from tasks.cases import Cases, LocalGlobal
+from tasks.classification import First, Majority, Parity
+from tasks.dyck import Dyck
 from tasks.mode import Mode
+from tasks.recall import Induction, Recall
 from tasks.streams import stream
 
 __all__ = ["READOUTS", "TASKS", "TASK_NAMES", "Batch", "Task", "register", "stream"]
@@ -32,4 +35,6 @@ def register(task: Task) -> None:
 register(Cases())
 register(LocalGlobal())
 register(Mode())
+for _task in (First(), Majority(), Parity(), Recall(), Induction(), Dyck()):
+    register(_task)
 TASK_NAMES["cases_first"] = {"task": "cases", "readout": "first_token"}

@@ -1,6 +1,8 @@
 """What a task is: a generator of labelled sequences, and how its answer is read from a network."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -9,6 +11,8 @@ from tasks.streams import stream
 READOUTS = {
     "pointer": "one score a token; the answer is the position with the highest",
     "first_token": "class scores read at the first token",
+    "last_token": "class scores read at the last token",
+    "mean": "class scores read from the mean over all tokens",
     "every_token": "class scores read at every token, each of which has its label",
 }
 
@@ -38,6 +42,7 @@ class Task:
         vocabulary: default number of tokens.
         has_bias: whether `case_bias` changes the training data.
         answers_position: whether the classes are positions in the sequence.
+        own: values of a trial that this task alone has, by name, as this instance has them; see `having`.
     """
 
     name: str
@@ -48,6 +53,11 @@ class Task:
     vocabulary: int = 100
     has_bias: bool = False
     answers_position: bool = False
+    own: Mapping[str, int] = MappingProxyType({})
+
+    def having(self, **own: int) -> "Task":
+        """This task with other values of its own."""
+        return type(self)(**own) if own else self
 
     def check(self, length: int, vocabulary: int) -> None:
         """Raises ValueError, with the reason, where the task has no sequences of this length or vocabulary."""
@@ -60,6 +70,10 @@ class Task:
         """Length of the evaluation's sequences for models trained at `length`."""
         return length
 
+    def length_of(self, filler: int) -> int | None:
+        """The length of sequences with so much filler; None where a task has none."""
+        return None
+
     def classes(self, length: int, vocabulary: int) -> int:
         """How many classes the readouts other than `pointer` score."""
         raise NotImplementedError
@@ -71,6 +85,10 @@ class Task:
     def case_sequences(self, random: np.random.Generator, case: str, count: int, length: int, vocabulary: int) -> Batch:
         """`count` fresh sequences of one case, distributed as `sequences` given that case."""
         raise NotImplementedError
+
+    def baseline(self, length: int, vocabulary: int) -> tuple[str, float]:
+        """The best trivial way to answer, in words, and its accuracy."""
+        return "the best constant answer", self.best_constant(length, vocabulary)
 
     def best_constant(self, length: int, vocabulary: int) -> float:
         """Accuracy of the one answer that is right most often, over 10,000 sequences: what can be had without

@@ -19,7 +19,7 @@ RATES = [0.0027, 0.00081, 0.000243, 0.0000729, 0.00002]
 def trials(task="mode", model="nap", count=5, **values) -> list[Trial]:
     """Trials of one shape that differ in everything in which a pack's may."""
     shape = dict(task=task, model=model, length=12, width=8, heads=2, batch_size=6, epochs=1, steps_per_epoch=20)
-    shape |= dict(eval_samples=16, samples_per_case=4) | values
+    shape |= dict(eval_samples=16, samples_per_case=4) | ({"pairs": 3} if task == "recall" else {}) | values
     return [
         Trial.from_values(
             {
@@ -47,6 +47,29 @@ def test_a_pack_follows_plain_models_trained_one_at_a_time(task, model):
     for m, trial in enumerate(pack_trials):
         shape = (20, 6, *labels.shape[2:])
         plain = plain_losses(trial, tokens[m].view(20, 6, -1), labels[m].view(shape))
+        worst = (torch.stack(packed)[:, m] - torch.tensor(plain, dtype=torch.float64)).abs().max()
+        assert worst < 1e-9, f"model {m} is {worst} off"
+
+
+@pytest.mark.parametrize("model", ["nap", "bert", "sum"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"task": "first", "readout": "last_token", "positions": "sinusoidal"},
+        {"task": "first", "readout": "mean"},
+        {"task": "recall", "readout": "first_token", "positions": "sinusoidal", "pairs": 3},
+        {"task": "parity", "readout": "last_token", "positions": "learned", "depth": 1},
+        {"task": "majority", "readout": "mean", "depth": 3},
+    ],
+)
+def test_readouts_and_positions_follow_plain_models(model, values):
+    pack_trials = trials(model=model, count=3, precision="fp64", **values)
+    data = stacked(pack_trials, lambda trial: train_batch(trial, 0))
+    pack = Pack(pack_trials, torch.device("cpu"))
+    packed = [pack.step(*data.part(6 * step, 6 * step + 6), step)[0] for step in range(20)]
+    tokens, labels = data.part(0, 120)
+    for m, trial in enumerate(pack_trials):
+        plain = plain_losses(trial, tokens[m].view(20, 6, -1), labels[m].view(20, 6))
         worst = (torch.stack(packed)[:, m] - torch.tensor(plain, dtype=torch.float64)).abs().max()
         assert worst < 1e-9, f"model {m} is {worst} off"
 

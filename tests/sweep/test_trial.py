@@ -149,3 +149,29 @@ GOLDEN = {
     "sum": "646d94cebbea792ebbe5212f1688f20a",
 }
 """Ids that were released. If one changes, IDENTITY_VERSION must move, and every stored result is orphaned: do not."""
+
+
+def test_a_tasks_own_values_are_part_of_its_trials_and_of_no_others():
+    recall = Trial.from_values(dict(task="recall", model="nap", filler=10))
+    assert (recall.pairs, recall.values, recall.length) == (8, 32, 28)
+    fewer = Trial.from_values(dict(task="recall", model="nap", pairs=4, filler=10))
+    assert fewer.length == 20 and fewer.id != recall.id and fewer.shape != recall.shape
+    assert Trial.from_values(dict(task="recall", model="nap", length=28)) == recall
+    assert trial().pairs is None
+    assert Trial.from_row(as_row(recall)) == recall
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (dict(task="mode", pairs=3), "pairs = 3: task mode has none"),
+        (dict(task="mode", filler=3), "filler = 3: task mode has none"),
+        (dict(task="recall", filler=3, length=50), "filler and length say the same thing twice"),
+        (dict(task="recall", length=17), "8 pairs, the marker and the key at the end take 18"),
+        (dict(task="first", readout="first_token"), "task first can be read as last_token or mean"),
+        (dict(task="dyck", length=9), "length = 9: brackets come in pairs"),
+    ],
+)
+def test_what_a_task_cannot_have_is_said(values, says):
+    with pytest.raises(UsageError, match=says):
+        Trial.from_values({"model": "nap", **values})
