@@ -9,7 +9,7 @@ from PIL import Image
 
 from results.cells import Cells
 from results.files import save_atomically
-from results.heatmaps import Panel, Scale, panels
+from results.heatmaps import Scale, panels, panels_of
 
 MOST_FRAMES = 40
 FRAME_MILLISECONDS = 250
@@ -33,9 +33,8 @@ def animate(cells: Cells, means: np.ndarray, scale: Scale, path: Path) -> int:
             replace(cell, mean=float(mean) if np.isfinite(mean) else None)
             for cell, mean in zip(cells.cells, means[:, epoch], strict=True)
         ]
-        shown = [Panel(model, [cell for cell in now if cell.model == model]) for model in cells.models]
-        label = f"{scale.label}, epoch {epoch + 1} of {epochs}"
-        figure = panels(shown, cells, replace(scale, label=label))
+        figure = panels(panels_of(replace(cells, cells=tuple(now))), cells, scale)
+        figure.text(0.995, 0.005, f"epoch {epoch + 1} of {epochs}", ha="right", va="bottom", size=8, weight="bold")
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH)
         frames.append(Image.open(buffer).convert("P", palette=Image.Palette.ADAPTIVE, colors=256))

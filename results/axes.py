@@ -10,6 +10,8 @@ import numpy as np
 from results.cells import Value, is_number
 from results.words import format_value
 
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 MOST_DECADES = 20
 """Ticks of a logarithmic axis, at powers of ten; a longer one has none between them."""
 
@@ -101,4 +103,4 @@ def _edges(positions: Sequence[float]) -> tuple[float, ...]:
 
 def _power_of_ten(exponent: int) -> str:
     """1, 0.1, 0.01, 0.001, and from there on 10 with its exponent."""
-    return f"{10.0**exponent:g}" if -3 <= exponent <= 3 else rf"$10^{{{exponent}}}$"
+    return f"{10.0**exponent:g}" if -3 <= exponent <= 3 else "10" + str(exponent).translate(SUPERSCRIPTS)

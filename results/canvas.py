@@ -27,6 +27,7 @@ STYLE: dict[Any, Any] = {
     "ytick.minor.size": 1.4,
     "hatch.linewidth": 0.7,
     "svg.hashsalt": "sweep",
+    "text.parse_math": False,  # a model may be named a$b$
     "figure.facecolor": "white",
 }
 

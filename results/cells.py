@@ -9,7 +9,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,22 @@ Table = list[dict[str, Any]]
 Point = Mapping[str, Value]
 
 
+class Run(NamedTuple):
+    """A run with a result.
+
+    Attributes:
+        seed: its seed.
+        setting: its values of averaged axes.
+        result: its value, or what a diverged run counts as.
+        ok: whether it did not diverge.
+    """
+
+    seed: int | None
+    setting: tuple
+    result: float
+    ok: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """The trials of one model at one place of the figure: those that differ in their seed, and in the averaged axes."""
@@ -38,7 +54,7 @@ class Cell:
     seeds: tuple[int | None, ...]  # their seeds
     ids: tuple[str, ...]  # and their ids
     results: tuple[float, ...]  # of each ok or diverged run: its value, or what a diverged run counts as
-    runs: tuple[tuple, ...]  # what tells these runs apart: their seeds and the values of averaged axes
+    runs: tuple["Run", ...]  # the same, one for each point: a trial that is two points of a study is there twice
     n_planned: int
     n_ok: int
     n_diverged: int
@@ -161,10 +177,12 @@ class _Measured:
         """The metric of the ok trials of a cell; None where one has none."""
         if self.series is not None:
             values = self.series.of(ids)
-            means = np.nanmean(values, axis=0) if np.isfinite(values).any(axis=0).all() and values.size else None
-            if means is None:
+            there = np.isfinite(values)
+            counts = there.sum(axis=0)
+            if not counts.any():
                 return [None] * len(ids)
-            at = int(means.argmax())
+            means = np.where(there, values, 0.0).sum(axis=0) / np.maximum(counts, 1)
+            at = int(np.where(counts == counts.max(), means, -np.inf).argmax())  # where as many runs are as anywhere
             return [float(value) if np.isfinite(value) else None for value in values[:, at]]
         if self.last is not None:
             return [self.last.get(id_) for id_ in ids]
@@ -177,9 +195,9 @@ def cell_of_values(model: str, x: Value, y: Value, values: Sequence[float]) -> C
     mean = math.fsum(values) / len(values) if values else None
     return Cell(
         model=model, facet=None, x=x, y=y, values=values, seeds=nothing, ids=("",) * len(values), results=values,
-        runs=tuple((number,) for number in range(len(values))), n_planned=max(len(values), 1), n_ok=len(values),
-        n_diverged=0, n_failed=0, n_missing=0 if values else 1, n_unmeasured=0, mean=mean,
-        sd=sample_deviation(values), score=mean,
+        runs=tuple(Run(number, (), value, True) for number, value in enumerate(values)),
+        n_planned=max(len(values), 1), n_ok=len(values), n_diverged=0, n_failed=0, n_missing=0 if values else 1,
+        n_unmeasured=0, mean=mean, sd=sample_deviation(values), score=mean,
     )  # fmt: skip
 
 
@@ -219,17 +237,22 @@ def _cell(
     worst: float,
     averaged: Sequence[str],
 ) -> Cell:
-    found = [(point, rows[point["id"]]) for point in members if point["id"] in rows]
-    status = Counter(row["status"] for _, row in found)
-    ok = [point for point, row in found if row["status"] == "ok"]
-    of_ok = zip(ok, measured.of([point["id"] for point in ok]), strict=True)
-    numbers = {point["id"]: float(value) for point, value in of_ok if value is not None and math.isfinite(value)}
+    by_id = {point["id"]: point for point in members}
+    found = {id_: rows[id_] for id_ in by_id if id_ in rows}
+    status = Counter(row["status"] for row in found.values())
+    ok = [id_ for id_, row in found.items() if row["status"] == "ok"]
+    of_ok = zip(ok, measured.of(ok), strict=True)
+    numbers = {id_: float(value) for id_, value in of_ok if value is not None and math.isfinite(value)}
     counted = {
-        point["id"]: numbers.get(point["id"], worst)
-        for point, row in found
-        if point["id"] in numbers or row["status"] == "diverged"
+        id_: numbers.get(id_, worst) for id_, row in found.items() if id_ in numbers or row["status"] == "diverged"
     }
-    told_apart = {point["id"]: tuple(point.get(name) for name in ("seed", *averaged)) for point, _ in found}
+    runs = tuple(
+        Run(
+            point.get("seed"), tuple(point.get(name) for name in averaged), counted[point["id"]], point["id"] in numbers
+        )
+        for point in members
+        if point["id"] in counted
+    )
     values = tuple(numbers.values())
     model, facet, x, y = place
     return Cell(
@@ -238,15 +261,15 @@ def _cell(
         x=x,
         y=y,
         values=values,
-        seeds=tuple(told_apart[id_][0] for id_ in numbers),
+        seeds=tuple(by_id[id_].get("seed") for id_ in numbers),
         ids=tuple(numbers),
         results=tuple(counted.values()),
-        runs=tuple(told_apart[id_] for id_ in counted),
-        n_planned=len(members),
+        runs=runs,
+        n_planned=len(by_id),
         n_ok=status["ok"],
         n_diverged=status["diverged"],
         n_failed=status["failed"] + status["oom"],
-        n_missing=len(members) - len(found),
+        n_missing=len(by_id) - len(found),
         n_unmeasured=status["ok"] - len(values),
         mean=math.fsum(values) / len(values) if values else None,
         sd=sample_deviation(values),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from results.cells import Cell, Cells, Point, Table, in_order
-from results.curves import Curves
+from results.curves import Curves, last_values
 
 WHICH = ("best", "median", "worst")
 
@@ -94,6 +94,6 @@ def lengths(points: Sequence[Point], rows: Mapping[str, Mapping[str, Any]], curv
 
 
 def _finals(values: np.ndarray) -> np.ndarray:
-    """The finite values of the last epoch."""
-    last = values[:, -1] if values.shape[1] else np.zeros(0)
+    """The finite values after the last epoch of each."""
+    last = last_values(values)
     return last[np.isfinite(last)]

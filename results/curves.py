@@ -106,5 +106,14 @@ def _codes(column: pa.ChunkedArray, names: list[str], kind: type) -> np.ndarray:
 
 def last_of(series: Series) -> dict[str, float]:
     """The last epoch's value of each trial that has one."""
-    last = series.values[:, -1] if series.epochs else np.full(len(series.ids), np.nan)
-    return {id_: float(value) for id_, value in zip(series.ids, last, strict=True) if np.isfinite(value)}
+    values = last_values(series.values)
+    return {id_: float(value) for id_, value in zip(series.ids, values, strict=True) if np.isfinite(value)}
+
+
+def last_values(values: np.ndarray) -> np.ndarray:
+    """The last finite number of each row of [N, E]; NaN where it has none. Trials may have had fewer epochs."""
+    if not values.shape[1]:
+        return np.full(len(values), np.nan)
+    there = np.isfinite(values)
+    last = values.shape[1] - 1 - there[:, ::-1].argmax(axis=1)
+    return np.where(there.any(axis=1), values[np.arange(len(values)), last], np.nan)

@@ -28,6 +28,9 @@ CONSTANT = "best constant"
 
 SIGNIFICANT = 0.05
 
+MOST_COLUMNS = 4
+"""Panels of lines side by side."""
+
 
 def robustness_curves(table: Table, *, models: Sequence[str], metric: Metric, chance: float | None = None) -> Figure:
     """One line a model: its cells from the best to the worst, from results.tables.robustness_curve, in its interval.
@@ -161,7 +164,7 @@ def lengths(table: Table, *, models: Sequence[str], chance: float | None = None)
     there. The table is that of results.curve_tables.lengths."""
     trained = sorted({row["length"] for row in table})
     with matplotlib.rc_context(STYLE):
-        figure, fields = _figure_for_lines([*_by_model(table), CONSTANT], None, panels=min(len(trained), 4), width=2.2)
+        figure, fields = _figure_for_lines([*_by_model(table), CONSTANT], None, panels=len(trained), width=2.2)
         for length, axes in zip(trained, fields):
             axes.set_title(f"trained at {length}", pad=3)
             for model, rows in _by_model([row for row in table if row["length"] == length]).items():
@@ -169,8 +172,8 @@ def lengths(table: Table, *, models: Sequence[str], chance: float | None = None)
                 places, bests = [row["eval_length"] for row in rows], [row["best"] for row in rows]
                 axes.plot(places, bests, marker="o", markersize=3, label=model, **_line_style(models.index(model)))
             axes.set_xscale("log", base=2)
-            axes.set_xlabel("evaluation length")
-            _finish_lines(axes, chance, legend=axes is fields[-1])
+            axes.set_xlabel("evaluation length", labelpad=1)
+            _finish_lines(axes, chance, legend=axes is fields[min(len(fields), MOST_COLUMNS) - 1])
     return figure
 
 
@@ -198,13 +201,18 @@ def _figure_for_lines(
 ) -> tuple[Figure, list[Axes]]:
     """Axes of a metric side by side, with room for a legend of `labels` at their right."""
     height, top = max(2.7 if panels == 1 else 2.2, 0.165 * (len(labels) + 1)), 0.15 if panels == 1 else 0.3
-    whole = 0.6 + panels * width + (panels - 1) * 0.2
-    figure = empty_figure(whole + 0.75 + 0.065 * max(map(len, labels), default=0), height + top + 0.5)
-    fields = [add_axes(figure, 0.6 + number * (width + 0.2), top, width, height) for number in range(panels)]
+    columns, rows = min(panels, MOST_COLUMNS), -(-panels // MOST_COLUMNS)
+    whole = 0.6 + columns * width + (columns - 1) * 0.2
+    down = height + top + 0.5
+    figure = empty_figure(whole + 0.75 + 0.065 * max(map(len, labels), default=0), rows * down)
+    fields = [
+        add_axes(figure, 0.6 + column * (width + 0.2), top + row * down, width, height)
+        for row, column in (divmod(number, MOST_COLUMNS) for number in range(panels))
+    ]
     for number, axes in enumerate(fields):
         if metric is None or metric.kind == "accuracy":
             axes.set_ylim(0, 1.01)
-        if number == 0:
+        if number % MOST_COLUMNS == 0:
             axes.set_ylabel("final evaluation accuracy" if metric is None else metric.label)
         else:
             axes.tick_params(labelleft=metric is not None and metric.kind == "loss")
@@ -217,8 +225,11 @@ def _figure_for_lines(
 def _finish_lines(axes: Axes, chance: float | None, legend: bool = True) -> None:
     if chance is not None:
         axes.axhline(chance, color="#555555", linestyle=(0, (2, 2)), linewidth=0.8, label=CONSTANT, zorder=0.9)
-    if legend and axes.get_lines():
-        drawn = axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), frameon=False, handlelength=3.0)
-        for line, handle, text in zip(axes.get_lines(), drawn.get_lines(), drawn.get_texts()):
+    lines = axes.get_lines()
+    if legend and lines:
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.03)}
+        labels = [str(line.get_label()) for line in lines]  # given outright: a name may begin with _
+        drawn = axes.legend(handles=list(lines), labels=labels, **place, frameon=False, handlelength=3.0)
+        for line, handle, text in zip(lines, drawn.get_lines(), drawn.get_texts()):
             handle.set_gid(line.get_gid())
             text.set_gid(line.get_gid())

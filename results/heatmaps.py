@@ -18,6 +18,7 @@ from results.axes import Axis, lay_out
 from results.canvas import STYLE, add_axes, empty_figure
 from results.cells import Cell, Cells
 from results.marks import COLOURS, Crossed, DrawCrossed, draw_cells, ink_on, legend_handles
+from results.words import format_value
 
 DIVERGING = matplotlib.colormaps["PuOr"]  # read alike by colour-blind eyes; white is no difference
 CHANCE_LINE: dict[str, Any] = {"linewidth": 1.3, "linestyle": (0, (1.5, 1))}
@@ -88,14 +89,16 @@ def difference_scale(label: str, means: Sequence[float]) -> Scale:
     return Scale(label, TwoSlopeNorm(0.0, -most, most), DIVERGING)
 
 
-def heatmaps(cells: Cells, *, chance: float | None = None) -> Figure:
-    """One panel a model, all on one colour scale: the mean of each cell's ok runs.
-
-    Cells without a mean carry a mark instead (not run, failed, diverged); a cell in which some runs diverged is
-    crossed, and one whose mean is over fewer runs than planned says over how many. Numbers stand at their true places
-    on the axes. `chance` marks a value on the scale.
-    """
-    return panels([Panel(model, cells.of(model)) for model in cells.models], cells, scale_of(cells, chance))
+def panels_of(cells: Cells) -> list[Panel]:
+    """A panel a model, and a value of the facet if there is one."""
+    if cells.facet is None:
+        return [Panel(model, cells.of(model)) for model in cells.models]
+    name = cells.facet.replace("_", " ")
+    return [
+        Panel(f"{model} · {name} {format_value(facet)}", cells.of(model, facet))
+        for facet in cells.facet_values
+        for model in cells.models
+    ]
 
 
 def panels(
@@ -108,6 +111,10 @@ def panels(
     legend: Sequence[Artist] = (),
 ) -> Figure:
     """Panels over the axes of `cells`, in rows, with one colour bar (none without a scale) and one legend.
+
+    A cell has the colour of its mean. Cells without one carry a mark instead (not run, failed, diverged); a cell in
+    which some runs diverged is crossed, and one whose mean is over fewer runs than planned says over how many. Numbers
+    stand at their true places on the axes.
 
     Args:
         n_columns: panels in a row; by default what fills the rows best.
@@ -132,7 +139,7 @@ def panels(
         if scale is not None and scale.chance is not None:
             handles.append(_chance_handle(scale.chance))
         legend_columns = max(1, int((figure_width - 0.2) / 2.6))
-        bottom = 0.15 + 0.17 * math.ceil(len(handles) / legend_columns)
+        bottom = 0.15 + 0.17 * math.ceil(len(handles) / legend_columns) + _rotated_inches(x_axis, width)
         figure = empty_figure(figure_width, TOP + n_rows * (height + BETWEEN_Y) + bottom)
         raster = len(everything) > RASTER_ABOVE
         for number, panel in enumerate(shown):
@@ -157,9 +164,9 @@ def single(panel: Panel, cells: Cells, scale: Scale) -> Placed:
     """One panel as a picture of its own, without colour bar and legend."""
     with matplotlib.rc_context(STYLE):
         x_axis, y_axis = lay_out(cells.x_values), lay_out(cells.y_values)
-        width, height = (min(max(0.32 / axis.smallest_cell, 1.3), SINGLE) for axis in (x_axis, y_axis))
+        width, height = _single_inches(x_axis), _single_inches(y_axis)
         left = _left(y_axis)
-        whole = (left + width + 0.12, TOP + height + 0.36)
+        whole = (left + width + 0.12, TOP + height + 0.36 + _rotated_inches(x_axis, width))
         figure = empty_figure(*whole)
         axes = add_axes(figure, left, TOP, width, height)
         axes.set_title(panel.title, pad=3)
@@ -177,8 +184,9 @@ def single(panel: Panel, cells: Cells, scale: Scale) -> Placed:
 def key(cells: Cells, scale: Scale) -> Figure:
     """The colour bar and the legend of panels that are pictures of their own."""
     with matplotlib.rc_context(STYLE):
-        planned = len(cells.models) * len(cells.x_values) * len(cells.y_values)
-        handles = legend_handles(cells.cells, planned, 0.3)
+        axes = [lay_out(values) for values in (cells.x_values, cells.y_values)]
+        planned = len(cells.models) * len(cells.facet_values) * len(cells.x_values) * len(cells.y_values)
+        handles = legend_handles(cells.cells, planned, min(_single_inches(axis) * axis.smallest_cell for axis in axes))
         handles += [] if scale.chance is None else [_chance_handle(scale.chance)]
         figure = empty_figure(6.4, 0.6 + 0.17 * math.ceil(len(handles) / 2))
         _draw_colour_bar(figure, add_axes(figure, 0.3, 0.08, 4.6, 0.12), scale, orientation="horizontal")
@@ -186,9 +194,14 @@ def key(cells: Cells, scale: Scale) -> Figure:
     return figure
 
 
+def _single_inches(axis: Axis) -> float:
+    """The extent of a panel that is a picture of its own."""
+    return min(max(0.32 / axis.smallest_cell, 1.3), SINGLE)
+
+
 def _left(y_axis: Axis) -> float:
     """Inches that the labels of the vertical axis take."""
-    return 0.45 + 0.055 * max(len(label.strip("$").replace("^{", "").strip("}")) for _, label in y_axis.ticks)
+    return 0.45 + 0.055 * max(len(label) for _, label in y_axis.ticks)
 
 
 def _panel_inches(axis: Axis, n_columns: int) -> float:
@@ -197,12 +210,23 @@ def _panel_inches(axis: Axis, n_columns: int) -> float:
     return min(max(0.32 / axis.smallest_cell, 1.3), most)
 
 
+def _rotated_inches(axis: Axis, inches: float) -> float:
+    """Additional room for names that stand upright because they do not fit side by side; 0 where they do. Numbers
+    between others can be guessed and are left out, names cannot."""
+    longest = max(len(label) for _, label in axis.ticks)
+    fits = len(axis.spaced_ticks(inches, 0.08 + 0.062 * longest)) == len(axis.ticks)
+    return 0.0 if fits or axis.scale != "category" else 0.055 * longest
+
+
 def _label_x(axes: Axes, axis: Axis, inches: float, name: str | None, *, shown: bool) -> None:
     if not shown:  # ticks are what takes longest to draw
         axes.set_xticks([])
         return
     longest = max(len(label) for _, label in axis.ticks)
     ticks = axis.spaced_ticks(inches, 0.08 + 0.062 * longest)
+    if _rotated_inches(axis, inches):
+        ticks = axis.ticks
+        axes.tick_params(axis="x", labelrotation=90, labelsize=6)
     axes.set_xticks([position for position, _ in ticks], [label for _, label in ticks])
     axes.set_xticks(axis.minor_ticks, minor=True)
     if name is not None:

@@ -20,18 +20,17 @@ def axis_importance(points: Sequence[Point], cells: Cells) -> Table:
     worst) and few (whether n is below FEW).
     """
     results = {
-        (cell.model, cell.facet, cell.x, cell.y, run): result
+        (cell.model, cell.facet, cell.x, cell.y, run.setting, run.seed): run.result
         for cell in cells.cells
-        for run, result in zip(cell.runs, cell.results)
+        for run in cell.runs
     }
     settings: dict[str, dict[tuple, tuple[Point, list[float]]]] = {model: {} for model in cells.models}
     for point in points:
-        run = tuple(point.get(name) for name in ("seed", *cells.averaged_axes))
+        setting = tuple(point.get(name) for name in cells.averaged_axes)
         place = tuple(name and point.get(name) for name in (cells.facet, cells.x, cells.y))
-        result = results.get((point["model"], *place, run))
+        result = results.get((point["model"], *place, setting, point.get("seed")))
         if result is not None:
-            setting = settings[point["model"]].setdefault((place, run[1:]), (point, []))
-            setting[1].append(result)
+            settings[point["model"]].setdefault((place, setting), (point, []))[1].append(result)
     table: Table = []
     for model in cells.models:
         found = [point for point, _ in settings[model].values()]

@@ -4,6 +4,7 @@ A metric is a column of a trial's row, a case's accuracy out of its learning cur
 figure of the runs of a cell together.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ WHICH = {
     "final": "after the last planned epoch, so that nothing is chosen by what is reported",
     "best": "the largest over the epochs, for each run on its own, then averaged over runs: what the NAP paper's "
     "robustness curves show. It flatters: it is the maximum of noisy estimates",
-    "last": "after the last recorded epoch, which for a diverged run is one before it diverged",
+    "last": "after the last recorded epoch",
 }
 SPLIT = {
     "train": "on the training sequences, as the running mean over an epoch",
@@ -116,12 +117,11 @@ def metric_label(name: str) -> str:
 
 
 def worst_of(metric: Metric, rows: Sequence[Mapping[str, Any]]) -> float:
-    """What a diverged run counts as in scores: accuracy 0, or the largest loss that any run of the study has."""
+    """What a diverged run counts as in scores: accuracy 0, or the largest loss of an ok run."""
     if metric.kind == "accuracy":
         return 0.0
-    split = metric.split
-    losses = [row.get(f"{which}_{split}_loss") for row in rows for which in ("last", "final", "best")]
-    return max((loss for loss in losses if loss is not None and loss < float("inf")), default=0.0)
+    losses = [row.get(metric.name) for row in rows if row["status"] == "ok"]
+    return max((loss for loss in losses if loss is not None and math.isfinite(loss)), default=0.0)
 
 
 def _of_column(name: str) -> Metric:

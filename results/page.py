@@ -80,9 +80,11 @@ def page_data(
     series = curves.series(metric.split, metric.at, metric.case, metric.kind) if curves is not None else None
     epochs = _thinned(series.epochs if series is not None else 0)
     runs = defaultdict(list)
+    values = {id_: value for cell in cells.cells for id_, value in zip(cell.ids, cell.values, strict=True)}
     for point in points:
         place = (point["model"], *(name and point.get(name) for name in (cells.facet, cells.x, cells.y)))
-        runs[place].append(_run(point, cells, rows.get(point["id"]), series, epochs))
+        run = _run(point, cells, rows.get(point["id"]), values.get(point["id"]), series, epochs)
+        runs[place].append(run)
     numbers = {id(cell): number for number, cell in enumerate(cells.cells)}
     columns = {value: number for number, value in enumerate(cells.x_values)}
     lines = {value: number for number, value in enumerate(cells.y_values)}
@@ -122,21 +124,23 @@ def page_data(
 
 
 def _run(
-    point: Point, cells: Cells, row: Mapping[str, Any] | None, series: Series | None, epochs: np.ndarray
+    point: Point,
+    cells: Cells,
+    row: Mapping[str, Any] | None,
+    value: float | None,
+    series: Series | None,
+    epochs: np.ndarray,
 ) -> list[Any]:
     """A run: what tells it apart in its cell, its status, its value and its curve."""
     names = [name for name in ("seed", *cells.averaged_axes) if name in point]
     label = ", ".join(f"{name.replace('_', ' ')} {_word(point[name])}" for name in names)
     if row is None:
         return [label, "missing", None, []]
-    value = row.get(cells.metric.name)
     curve: list[int | None] = []
     if series is not None and row["status"] in ("ok", "diverged") and series.epochs:
         curve = [_thousandths(float(number)) for number in series.values[series.index[point["id"]]][epochs]]
         while curve and curve[-1] is None:
             curve.pop()
-    if cells.metric.of_curves and not cells.metric.of_cells and curve:
-        value = None if curve[-1] is None else curve[-1] / 1000
     return [label, row["status"], _thousandths(value), curve]
 
 

@@ -115,7 +115,7 @@ def _values(variation: Any) -> tuple[str, tuple[float, ...]]:
     except (TypeError, KeyError) as error:
         raise OtherShape("an axis of its sweep is not described by name, min, range and base") from error
     sound = isinstance(name, str) and isinstance(low, int) and isinstance(count, int) and 1 <= count <= MOST_VALUES
-    if not sound or abs(low) > MOST_VALUES or (base and not (isinstance(base, int | float) and 1e-9 < base < 1e9)):
+    if not sound or abs(low) > MOST_VALUES or (base and not (_is_number(base) and 1e-9 < base < 1e9)):
         raise OtherShape("an axis of its sweep has no sensible values")
     factor = KERAS_L2 if name == "L2_regularization" else 1
     exponents = range(low, low + count)
@@ -196,9 +196,15 @@ def _case_accuracies(metrics: list[list[float]], run: int) -> dict[str, float | 
         for length, offset in (("", 0), ("eval_", 2 * N_CASES)):
             correct, count = metrics[place + offset], metrics[place + offset + N_CASES]
             judged = len(correct) == len(count) == len(metrics[TRAIN]) and _is_positive(count[run])
+            if judged and not (_is_number(correct[run]) and 0 <= correct[run] <= count[run]):
+                raise OtherShape("it has more right answers of a case than sequences, or a number of them that is none")
             accuracies[f"final_{length}case_{name}"] = correct[run] / count[run] if judged else None
     return accuracies
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value) and value > 0
+    return _is_number(value) and value > 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -8,7 +8,7 @@ Each file is replaced in one step, and the page last.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +31,12 @@ from results.sections import Drawn, drawn_sections
 from results.words import duration, format_value
 
 TEMPLATES = Path(__file__).with_name("templates")
+FIGURES = {"heatmaps", "robustness", "expected_best", "pairwise", "importance", "learning", "cases", "lengths",
+           "paper_rgb", "paper_rgb_cases", "published", "difference", "evolution"}  # fmt: skip
+TABLES = {"cells", "models", "failures", "robustness", "expected_best", "rate_windows", "pairwise", "importance",
+          "learning", "cases", "lengths", "paper_rgb", "paper_rgb_cases", "compared", "compared_models"}  # fmt: skip
+"""Names of all that a report may write; nothing else in its folders is touched."""
+
 NOTHING = "\N{EN DASH}"  # in a table, where there is no value
 
 
@@ -90,7 +96,7 @@ def write_report(out_dir: str | Path, material: Material, animated: bool = False
     folder = _folder(out_dir / "tables")
     for name, table in named.items():
         to_csv(table, folder / f"{name}.csv")
-    _clear(folder, named, (".csv",))
+    _clear(folder, TABLES - set(named), (".csv",))
     sections = _saved(drawn, out_dir)
 
     scale = heatmaps.scale_of(shown, material.chance)
@@ -142,15 +148,15 @@ def _saved(drawn: Drawn, out_dir: Path) -> dict[str, dict[str, Any]]:
             sections[name] = (
                 inline_svg(svg.read_text("utf-8"), name, figure) if lines else png_picture(figure, png.read_bytes())
             )
-    _clear(folder, drawn.figures, (".png", ".svg", ".gif"))
+    _clear(folder, FIGURES - set(drawn.figures), (".png", ".svg", ".gif"))
     return sections
 
 
-def _clear(folder: Path, kept: Container[str], endings: Sequence[str]) -> None:
-    """Deletes what an earlier report left: it may have had more to show."""
-    for file in folder.iterdir():
-        if file.suffix in endings and file.stem not in kept:
-            file.unlink()
+def _clear(folder: Path, names: Iterable[str], endings: Sequence[str]) -> None:
+    """Deletes what an earlier report left of these names: it may have had more to show."""
+    for name in names:
+        for ending in endings:
+            (folder / f"{name}{ending}").unlink(missing_ok=True)
 
 
 def _folder(path: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from results import curve_tables, figures, heatmaps, tables
@@ -13,7 +14,6 @@ from results.heatmaps import Panel
 from results.importance import axis_importance
 from results.metrics import metric_of
 from results.paper_figures import SPREAD, case_table, rgb_heatmaps, spread_table
-from results.words import format_value
 
 if TYPE_CHECKING:
     from results.report import Material
@@ -46,7 +46,7 @@ def drawn_sections(material: Material, cells: Cells) -> Drawn:
     drawn = Drawn(off_page={"heatmaps"})
     models, metric, chance = cells.models, cells.metric, material.chance
     scale = heatmaps.scale_of(cells, chance)
-    drawn.figures["heatmaps"] = heatmaps.panels(_panels(cells), cells, scale)
+    drawn.figures["heatmaps"] = heatmaps.panels(heatmaps.panels_of(cells), cells, scale)
 
     lines: dict[str, Any] = {"models": models, "metric": metric, "chance": chance}
     _lines(drawn, "robustness", tables.robustness_curve(cells), figures.robustness_curves, **lines)
@@ -80,7 +80,7 @@ def _of_curves(drawn: Drawn, material: Material, cells: Cells, lines: dict[str, 
     if material.cases and len(material.cases) * len(cells.models) <= MOST_CASE_PANELS:
         by_case = {case: material.cells(metric_of(f"final_case_{case}", material.cases)) for case in material.cases}
         shown = [Panel(f"{model} · {case}", each.of(model)) for case, each in by_case.items() for model in each.models]
-        scale = heatmaps.Scale("final accuracy of a case, training length", heatmaps.scale_of(cells).norm)
+        scale = heatmaps.Scale("final accuracy of a case, training length", Normalize(0.0, 1.0))
         first = next(iter(by_case.values()))
         n_columns = len(cells.models) if len(cells.models) <= 6 else None
         drawn.figures["cases"] = heatmaps.panels(shown, first, scale, n_columns=n_columns)
@@ -98,22 +98,12 @@ def _of_comparison(drawn: Drawn, material: Material, cells: Cells) -> None:
     assert comparison is not None
     drawn.tables |= {"compared": comparison.table, "compared_models": comparison.shares}
     scale = heatmaps.Scale(f"published {cells.metric.label}", heatmaps.scale_of(cells).norm)
-    drawn.figures["published"] = heatmaps.panels(_panels(comparison.theirs), comparison.theirs, scale)
+    drawn.figures["published"] = heatmaps.panels(heatmaps.panels_of(comparison.theirs), comparison.theirs, scale)
     means = [cell.mean for cell in comparison.differences.cells if cell.mean is not None]
     scale = heatmaps.difference_scale("ours − published", means)
-    drawn.figures["difference"] = heatmaps.panels(_panels(comparison.differences), comparison.differences, scale)
-
-
-def _panels(cells: Cells) -> list[Panel]:
-    """A panel a model and facet."""
-    if cells.facet is None:
-        return [Panel(model, cells.of(model)) for model in cells.models]
-    name = cells.facet.replace("_", " ")
-    return [
-        Panel(f"{model} · {name} {format_value(facet)}", cells.of(model, facet))
-        for facet in cells.facet_values
-        for model in cells.models
-    ]
+    drawn.figures["difference"] = heatmaps.panels(
+        heatmaps.panels_of(comparison.differences), comparison.differences, scale
+    )
 
 
 def _lines(drawn: Drawn, name: str, table: Table, draw: Any, **options: Any) -> None:

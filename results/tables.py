@@ -2,7 +2,7 @@
 checked without drawing.
 
 A *score* is a cell's mean over its results, where a diverged run counts as the worst. Intervals are of 95%, by
-resampling seeds within cells; there are none where no cell has two runs.
+resampling seeds within cells; there are none where cells have one seed.
 """
 
 import math
@@ -13,7 +13,6 @@ from itertools import combinations, product
 import numpy as np
 
 from results.cells import Cell, Cells, Table
-from results.metrics import Metric
 from results.statistics import (
     expected_best,
     holm,
@@ -27,6 +26,9 @@ from results.words import format_value
 CLOSE = 0.05
 """How far below the best cell of any model a cell may be and still count as close to it: 5 points of accuracy."""
 
+MOSTLY = 0.9
+"""Share of cells that need two seeds for an interval over all of them."""
+
 DRAWS = (1, 2, 4, 8, 16)
 """Numbers of random cells of which the expected best is shown."""
 
@@ -35,13 +37,13 @@ def robustness_curve(cells: Cells) -> Table:
     """The scores of each model's cells from the best to the worst: how much of its grid does it do well on?
 
     With `best_eval_accuracy` it is the NAP paper's robustness curve. Only cells with a result. Columns: model, rank
-    (1-based), share (rank / cells with a result, in 0…1), score, low and high (of the score at this rank, every
-    resample sorted anew), facet, x, y, n_cells (of this model, with a result) and n_planned_cells.
+    (1-based), share (rank / cells with a result, in 0…1), score, low and high (of the cell at this
+    rank), facet, x, y, n_cells (of this model, with a result) and n_planned_cells.
     """
     table = []
     for model in cells.models:
         found, planned = cells.ranked(model), len(cells.of(model))
-        bands = _bands(cells.metric, found)
+        bands = _bands(found)
         for rank, cell in enumerate(found, 1):
             low, high = bands[rank - 1] if bands else (None, None)
             table.append(
@@ -63,7 +65,7 @@ def model_summary(cells: Cells, chance: float | None = None) -> Table:
         close_share, n_close: cells whose score is within CLOSE of the best of any model; of accuracies alone.
         threshold, decades: the width of the longest unbroken run of learning rates whose score is above the threshold
             (see `threshold`), in decades, as the mean over the x values; see `rate_windows`.
-        spread: the root mean square over cells of the standard deviation between seeds.
+        spread: the root mean square over cells of the standard deviation between seeds; see `spread_over_seeds`.
         diverged_share: of the runs with a result.
         n_cells (with a result), n_planned_cells; n_ok, n_diverged, n_failed, n_missing, n_unmeasured (runs).
     None where a model has no result, or too little of it.
@@ -76,8 +78,8 @@ def model_summary(cells: Cells, chance: float | None = None) -> Table:
         planned, found, best = cells.of(model), cells.scored(model), bests.get(model)
         close = [cell for cell in found if metric.better(cell.score) >= best_of_all - CLOSE - 1e-9]
         low, high = _mean_interval(found)
-        spreads = [cell.sd**2 for cell in found if cell.sd is not None]
-        widths = [row["decades"] for row in windows if row["model"] == model]
+        spreads = [deviation**2 for cell in found if (deviation := spread_over_seeds(cell)) is not None]
+        widths = [row["decades"] for row in windows if row["model"] == model and row["decades"] is not None]
         n_results = sum(len(cell.results) for cell in planned)
         table.append(
             {
@@ -109,32 +111,34 @@ def model_summary(cells: Cells, chance: float | None = None) -> Table:
 
 
 def threshold(cells: Cells, chance: float | None = None) -> float | None:
-    """Above which score a cell has learned: half-way from guessing (0 where it is not known) to the best cell of any
-    model. None without a result, and for losses."""
+    """Above which score a cell has learned: half-way from guessing to the best cell of any model. None without a
+    result, for losses, and where guessing is not known or differs over the study."""
     best = max((_score(cell) for cell in best_cells(cells).values()), default=None)
-    if best is None or cells.metric.kind != "accuracy":
+    if best is None or chance is None or cells.metric.kind != "accuracy":
         return None
-    return (best + (chance or 0.0)) / 2
+    return (best + chance) / 2
 
 
 def rate_windows(cells: Cells, chance: float | None = None) -> Table:
-    """How wide is the range of learning rates that work? One row a model and x value.
+    """How wide is the range of learning rates that work? One row a model, facet and x value.
 
-    Columns: model, facet, x, threshold, decades (the longest unbroken run of learning rates with a score above the
-    threshold; see results.statistics.longest_run_decades), n_rates (with a result). Empty where y is no learning rate.
+    Columns: model, facet, x, threshold, decades (the longest unbroken run of the learning rates that are planned there
+    with a score above the threshold, see results.statistics.longest_run_decades; None while one of them has no
+    result), n_rates (with a result) and n_planned. Empty where y is no learning rate, and without a threshold.
     """
     limit, table = threshold(cells, chance), []
     if cells.y != "learning_rate" or limit is None or len(cells.y_values) < 2:
         return []
     for model in cells.models:
-        by_place = {(cell.facet, cell.x, cell.y): cell for cell in cells.scored(model)}
         for facet, x in product(cells.facet_values, cells.x_values):
-            here = [by_place.get((facet, x, y)) for y in cells.y_values]
-            if any(here):
-                good = [cell is not None and _score(cell) > limit for cell in here]
-                row = {"model": model, "facet": facet, "x": x, "threshold": limit}
-                decades = longest_run_decades(cells.y_values, good)
-                table.append({**row, "decades": decades, "n_rates": sum(cell is not None for cell in here)})
+            here = [cell for cell in cells.of(model) if (cell.facet, cell.x) == (facet, x)]
+            here = sorted(here, key=lambda cell: cell.y)
+            found = [cell for cell in here if cell.score is not None]
+            if found:
+                good = [cell.score is not None and cell.score > limit for cell in here]
+                decades = longest_run_decades([cell.y for cell in here], good) if len(found) == len(here) else None
+                row = {"model": model, "facet": facet, "x": x, "threshold": limit, "decades": decades}
+                table.append({**row, "n_rates": len(found), "n_planned": len(here)})
     return table
 
 
@@ -162,9 +166,9 @@ def pairwise(cells: Cells) -> Table:
     """
     runs = {
         model: {
-            (cell.facet, cell.x, cell.y, *run): result
+            (cell.facet, cell.x, cell.y, run.setting, run.seed): run.result
             for cell in cells.of(model)
-            for run, result in zip(cell.runs, cell.results)
+            for run in cell.runs
         }
         for model in cells.models
     }
@@ -178,7 +182,7 @@ def pairwise(cells: Cells) -> Table:
     tested = [number for number in range(len(pairs)) if np.isfinite(differences[:, number]).any()]
     corrected = dict(zip(tested, holm([float(p_values[number]) for number in tested])))
     numbers: dict[tuple, int] = {}
-    places = np.array([numbers.setdefault(key[:3], len(numbers)) for key in keys])
+    places = np.array([numbers.setdefault(key[:4], len(numbers)) for key in keys])  # all but the seed
     return [
         _pair(one, other, differences[:, number], places, float(p_values[number]), corrected.get(number))
         for number, (one, other) in enumerate(pairs)
@@ -217,22 +221,52 @@ def _score(cell: Cell) -> float:
     return cell.score
 
 
+def spread_over_seeds(cell: Cell) -> float | None:
+    """The sample standard deviation of a cell's ok runs between seeds: pooled over the settings that a cell averages.
+    None where no setting has two runs."""
+    groups: dict[tuple, list[float]] = {}
+    for run in cell.runs:
+        if run.ok:
+            groups.setdefault(run.setting, []).append(run.result)
+    freedom = sum(len(group) - 1 for group in groups.values())
+    if not freedom:
+        return None
+    squares = sum((value - sum(group) / len(group)) ** 2 for group in groups.values() for value in group)
+    return math.sqrt(squares / freedom)
+
+
+def _resampled_scores(found: Sequence[Cell]) -> np.ndarray | None:
+    """Bootstrap scores of cells, [resamples, cells]: seeds are resampled within a cell and setting. None where fewer
+    than `MOSTLY` of the cells have two seeds in each setting: the others would look as if they were sure."""
+    groups: list[list[float]] = []
+    of_cell: list[list[int]] = []
+    for cell in found:
+        by_setting: dict[tuple, list[float]] = {}
+        for run in cell.runs:
+            by_setting.setdefault(run.setting, []).append(run.result)
+        of_cell.append(list(range(len(groups), len(groups) + len(by_setting))))
+        groups += by_setting.values()
+    repeated = [all(len(groups[number]) > 1 for number in numbers) for numbers in of_cell]
+    if not found or sum(repeated) < MOSTLY * len(found):
+        return None
+    samples = resampled_means(groups)
+    sizes = np.array([len(group) for group in groups], float)
+    return np.stack([samples[:, n] @ sizes[n] / sizes[n].sum() for n in of_cell], axis=1)
+
+
 def _mean_interval(found: Sequence[Cell]) -> tuple[float | None, float | None]:
-    if not any(len(cell.results) > 1 for cell in found):
-        return None, None
-    return interval(resampled_means([cell.results for cell in found]).mean(axis=1))
+    samples = _resampled_scores(found)
+    return (None, None) if samples is None else interval(samples.mean(axis=1))
 
 
 def _weighted_interval(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
-    """The interval of the mean over all members, resampled within groups."""
-    if not any(len(group) > 1 for group in groups):
+    """The interval of the mean over all members, resampled within groups; None where few groups have two."""
+    if sum(len(group) > 1 for group in groups) < MOSTLY * len(groups):
         return None, None
     sizes = np.array([len(group) for group in groups])
     return interval(resampled_means(groups) @ sizes / sizes.sum())
 
 
-def _bands(metric: Metric, found: Sequence[Cell]) -> list[tuple[float, float]] | None:
-    if not any(len(cell.results) > 1 for cell in found):
-        return None
-    samples = metric.sign * -np.sort(-metric.sign * resampled_means([cell.results for cell in found]), axis=1)
-    return [interval(samples[:, rank]) for rank in range(samples.shape[1])]
+def _bands(found: Sequence[Cell]) -> list[tuple[float, float]] | None:
+    samples = _resampled_scores(found)
+    return None if samples is None else [interval(samples[:, rank]) for rank in range(samples.shape[1])]

@@ -32,6 +32,14 @@ def export_study(
     show_problems(store.problems)
     if not trials.num_rows:
         raise UsageError(f"{store.path} has no trial of {study.name} yet: sweep run {study.given}")
+    if optuna is not None:  # first what may be refused: nothing is to be left behind
+        try:
+            curves = store.curves(trials["id"].to_pylist())
+            for done in to_optuna(optuna, study.name, points, trials, curves, metric):
+                there = f" (and {done.present:,} there before)" if done.present else ""
+                yield f"{done.study}: {counted(done.added, 'trial')}{there}"
+        except ExportError as error:
+            raise UsageError(f"--optuna: {error}") from None
     for path, write in ((csv, to_csv), (parquet, to_parquet)):
         if path is not None:
             try:
@@ -39,11 +47,3 @@ def export_study(
             except OSError as error:
                 raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
             yield f"{path}: {counted(trials.num_rows, 'trial')}"
-    if optuna is not None:
-        try:
-            curves = store.curves(trials["id"].to_pylist())
-            for done in to_optuna(optuna, study.name, points, trials, curves, metric):
-                there = f" (and {done.present:,} there before)" if done.present else ""
-                yield f"{optuna}: {done.study}: {counted(done.added, 'trial')}{there}"
-        except ExportError as error:
-            raise UsageError(f"--optuna: {error}") from None

@@ -10,17 +10,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from results.compare import Comparison, compare
+from results.compare import CompareError, Comparison, compare
 from results.curves import Curves
 from results.metrics import Metric, metric_of
 from results.report import Material, write_report
 from results.store import Store
+from results.words import format_value
 from sweep.errors import UsageError
 from sweep.plan import MOST_TRIALS, check_identity
 from sweep.run import versions
 from sweep.show import show_problems
 from sweep.study import Study
-from sweep.trial import Trial
+from sweep.trial import COUPLINGS, Trial
 from tasks import TASKS
 
 
@@ -93,8 +94,27 @@ def write_study_report(material: Material, out: Path, animated: bool = False) ->
 
 
 def comparison_of(material: Material, published: pa.Table, study: Study) -> Comparison:
-    """A study's cells beside published ones. Raises CompareError."""
-    return compare(material.cells(), published, str(study.fixed.get("task")))
+    """A study's cells beside published ones, with what differs from the paper's trials. Raises CompareError."""
+    task = study.fixed.get("task")
+    if task is None:
+        raise CompareError("published cells are of one task, and the study sweeps several: --set task=…")
+    return compare(material.cells(), published, str(task), unlike_the_papers(material, study))
+
+
+def unlike_the_papers(material: Material, study: Study) -> list[str]:
+    """In words, the sizes in which a study's trials are not those of the paper, axes aside."""
+    some = Trial.from_values({"task": study.fixed["task"], "model": "nap"})
+    names = ("length", "vocabulary", "depth", "width", "heads", "batch_size", "epochs", "steps_per_epoch", "positions",
+             "weight_decay", "init_scale", "case_bias", "eval_samples")  # fmt: skip
+    differing = []
+    for name in names:
+        found: set[Any] = {row.get(name) for row in material.rows.values()} - {None}
+        if name == "steps_per_epoch" and any(coupling in study.fixed for coupling in COUPLINGS):
+            continue  # it follows, as in the paper
+        if name not in study.swept and found and found != {getattr(some, name)}:
+            values = " and ".join(format_value(value) for value in sorted(found))
+            differing.append(f"{name.replace('_', ' ')} {values} (published: {getattr(some, name)})")
+    return [f"These are not the paper's trials: {', '.join(differing)}."] if differing else []
 
 
 def cases_of(trials: Sequence[Trial]) -> tuple[str, ...]:

@@ -241,10 +241,12 @@ def show_comparison(comparison: "Comparison", x: str) -> None:
         place = (format_value(row[x]), format_value(row["learning_rate"]))
         table.add_row(row["model"], *place, ours, theirs, difference, row["verdict"])
     Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(table)
+    for note in comparison.notes:
+        say(note)
     for row in comparison.shares:
-        run = row["within"] + row["above"] + row["below"]
+        run = sum(row[name] for name in ("within", "above", "below", "diverged"))
         say(
             f"{row['model']}: {row['within']} of {run} cells within, {row['above']} above, {row['below']} below"
-            + (f", {row['not run']} not run" if row["not run"] else "")
+            + "".join(f", {row[name]} {name}" for name in ("diverged", "failed", "not run") if row[name])
             + (f"; mean difference {row['difference']:+.3f}" if row["difference"] is not None else "")
         )

@@ -28,8 +28,8 @@ class Mixer:
         Args:
             p: stacked parameters, by the names of `parameters`.
             x_MBLD: [M, B, L, D].
-            reads: how many leading tokens anything later looks at: L, or 1 below a readout of one token. For the readout
-                of the last token that one is moved to the front: mixers see tokens, not their order.
+            reads: how many leading tokens anything later looks at: L, or 1 below a readout of one token; for that of
+                the last token, it is moved to the front: mixers see tokens, not their order.
 
         Returns:
             [M, B, reads, D]; [M, B, 1, D] where all tokens get the same. With heads: the concatenated heads.

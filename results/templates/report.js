@@ -54,17 +54,18 @@ for (const figure of document.querySelectorAll("figure.panel")) {
     if (speak) spoken.textContent = model + ", " + place(cell) + ": " + summary(cell);
   };
   const hide = () => { mark.hidden = tip.hidden = true; here = null; };
-  field.addEventListener("pointermove", event => {
+  const point = event => {
     const box = field.getBoundingClientRect();
     show(between(panel.x, (event.clientX - box.left) / box.width), between(panel.y, (event.clientY - box.top) / box.height));
-  });
+  };
+  field.addEventListener("pointermove", point);
   field.addEventListener("pointerleave", hide);
   field.addEventListener("blur", hide);
   field.addEventListener("focus", () => {
     if (here || !field.matches(":focus-visible")) return;
     if (last) show(last.column, last.row, true); else step(0, 0);
   });
-  field.addEventListener("click", () => { if (here) showRuns(panel.model, data.cells[here.number], field); });
+  field.addEventListener("click", event => { point(event); if (here) showRuns(panel.model, data.cells[here.number], field); });
   const step = (dx, dy) => {
     const columns = panel.x.length - 1, rows = panel.y.length - 1;
     let column = here ? here.column : 0, row = here ? here.row : rows - 1;
@@ -131,7 +132,7 @@ function chart(cell) {
   return svg;
 }
 
-// Models on and off, in every figure and table.
+// Models on and off: heatmaps, lines and rows; what compares models in one picture stays.
 const switches = document.getElementById("models");
 if (data.models && data.models.length > 1) {
   data.models.forEach((model, number) => {
@@ -139,11 +140,17 @@ if (data.models && data.models.length > 1) {
     label.append(box, model);
     switches.append(label);
     box.addEventListener("change", () => {
-      for (const part of document.querySelectorAll(`[data-model="${number}"]`)) part.style.display = box.checked ? "" : "none";
+      for (const part of document.querySelectorAll(`[data-model="${number}"], [data-other="${number}"]`)) {
+        const of = [part.dataset.model, part.dataset.other].filter(Boolean);
+        part.style.display = of.every(each => switches.querySelector(`input[value="${each}"]`).checked) ? "" : "none";
+      }
+      if (runs.open && !box.checked) runs.close();
     });
   });
   switches.hidden = false;
 }
+for (const hint of document.querySelectorAll(".hint")) hint.hidden = false;
+addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details")) part.open = true; });
 
 // Tables that sort by a click on a column's head.
 for (const table of document.querySelectorAll("table.sortable")) {

@@ -40,6 +40,35 @@ def test_only_published_cells_of_the_study_are_compared_and_what_is_not_run_is_s
     assert differences == [pytest.approx(0.01)]
 
 
+def test_diverged_runs_count_as_zero_and_a_cell_of_them_alone_is_no_agreement(make):
+    def outcome(model, x, y, seed):
+        return ("ok", 0.9) if x == 32 or (x == 16 and seed == 0) else ("diverged", None)
+
+    points, rows = make.grid(["nap"], [8, 16, 32], [0.1], 5, outcome=outcome)
+    table = published(places=[(8, 0.1), (16, 0.1), (32, 0.1)], runs=(0.9, 0.9))
+    found = compare(cells(points, rows, "width", "learning_rate"), table, "mode")
+    assert [row["verdict"] for row in found.table] == ["diverged", "below", "within"]
+    assert [row["n_diverged"] for row in found.table] == [5, 4, 0]
+    assert found.shares[0]["share"] == pytest.approx(1 / 3)
+    assert [cell.state for cell in found.differences.cells] == ["diverged", "measured", "measured"]
+
+
+def test_more_axes_than_were_published_are_refused(make):
+    shallow, deep = (make.grid(["nap"], [8], [0.1], depth=depth) for depth in (1, 2))
+    points, rows = shallow[0] + deep[0], shallow[1] | deep[1]
+    for facet in (None, "depth"):
+        with pytest.raises(CompareError, match="the study varies depth as well"):
+            compare(cells(points, rows, "width", "learning_rate", facet=facet), published(), "mode")
+
+
+def test_how_much_a_verdict_proves_is_said(make):
+    points, rows = make.grid(["nap", "sum"], [8], [0.1], 2)
+    rows_of = [*published(places=[(8, 0.1)]).to_pylist()]
+    rows_of += [{**row, "model": "sum"} for row in published(places=[(8, 0.1)], runs=(0.5, 0.5)).to_pylist()]
+    found = compare(cells(points, rows, "width", "learning_rate"), pa.Table.from_pylist(rows_of), "mode")
+    assert found.by_chance == 0.5  # sum's 0.5 is within nap's 0.3 to 0.8, nap's 0.55 is not within 0.48 to 0.52
+
+
 def test_what_is_within_is_the_range_widened_by_three_deviations_or_two_points(ours):
     assert (verdict(0.5, 0.4, 0.6), verdict(0.39, 0.4, 0.6), verdict(0.61, 0.4, 0.6)) == ("within", "below", "above")
     (row,) = compare(ours, published(places=[(8, 0.1)], runs=(0.3, 0.3)), "mode").table

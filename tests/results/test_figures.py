@@ -12,7 +12,8 @@ from results import figures, tables
 from results.axes import lay_out
 from results.canvas import save
 from results.cells import cells as cells_of
-from results.heatmaps import heatmaps
+from results.heatmaps import panels as panels_figure
+from results.heatmaps import panels_of, scale_of
 from results.marks import COLOURS, LEGEND, MARKS
 from results.metrics import metric_of
 
@@ -20,7 +21,8 @@ METRIC = metric_of("final_eval_accuracy")
 
 
 def draw(points, rows, x="width", y="learning_rate", **options):
-    return heatmaps(cells_of(points, rows, x, y), **options)
+    cells = cells_of(points, rows, x, y)
+    return panels_figure(panels_of(cells), cells, scale_of(cells, **options))
 
 
 def panels(figure):
@@ -41,7 +43,7 @@ def test_numbers_spaced_evenly_in_their_logarithm_stand_on_a_log_axis_and_cells_
 
 def test_learning_rates_are_labelled_in_round_numbers_at_their_true_places():
     axis = lay_out(sorted(0.3**k for k in range(1, 11)))
-    assert axis.ticks == ((-5.0, "$10^{-5}$"), (-4.0, "$10^{-4}$"), (-3.0, "0.001"), (-2.0, "0.01"), (-1.0, "0.1"))
+    assert axis.ticks == ((-5.0, "10⁻⁵"), (-4.0, "10⁻⁴"), (-3.0, "0.001"), (-2.0, "0.01"), (-1.0, "0.1"))
     assert axis.edges[0] < axis.minor_ticks[0] < axis.minor_ticks[-1] < axis.edges[-1]
 
 
@@ -115,6 +117,12 @@ def test_a_partly_diverged_cell_keeps_the_colour_of_the_others_and_says_over_how
     assert [text.get_text() for text in panel.texts] == ["2"]
     assert len(next(art for art in panel.collections if isinstance(art, LineCollection)).get_segments()) == 2
     assert legend(figure) == {LEGEND["some diverged"], LEGEND["fewer"]}
+
+
+def test_every_name_of_an_axis_of_names_is_there(make):
+    names = ["softmax attention", "linear attention", "sum pooling", "max pooling", "no mixing at all", "and so on"]
+    (panel,) = panels(draw(*make.grid(["nap"], names, [0.1, 0.01], x="mixer"), x="mixer"))
+    assert [label.get_text() for label in panel.get_xticklabels()] == names
 
 
 def test_a_place_that_the_study_does_not_plan_is_blank_and_said_so(make):
@@ -224,9 +232,9 @@ def test_a_robustness_curve_of_nothing_is_drawn():
 
 def test_drawing_leaves_pyplot_alone():
     code = (
-        "import sys; from results import figures; from results.heatmaps import heatmaps;"
-        "from results.cells import cells;"
-        "heatmaps(cells([{'id': 1, 'model': 'nap', 'seed': 0}], {}, None, None));"
+        "import sys; from results import figures; from results.heatmaps import panels, panels_of, scale_of;"
+        "from results.cells import cells; found = cells([{'id': 1, 'model': 'nap', 'seed': 0}], {}, None, None);"
+        "panels(panels_of(found), found, scale_of(found));"
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=False).returncode == 0

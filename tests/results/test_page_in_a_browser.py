@@ -89,6 +89,14 @@ def test_a_click_opens_the_runs_of_a_cell_with_their_curves(page):
     assert runs.is_hidden()
 
 
+def test_a_tap_opens_the_runs_of_a_cell(browser, path):
+    page = browser.new_context(has_touch=True, viewport={"width": 500, "height": 900}).new_page()
+    page.goto(path.as_uri())
+    page.touchscreen.tap(*cell(page, 0, 1, 0))
+    assert page.locator("#runs h3").inner_text() == "nap: width 16, learning rate 0.01"
+    page.close()
+
+
 def test_a_heatmap_can_be_read_with_the_keyboard_alone(page):
     page.keyboard.press("Tab")
     for _ in range(10):

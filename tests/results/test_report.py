@@ -270,6 +270,21 @@ def test_cells_that_are_all_alike_and_models_that_always_diverge_are_no_trouble(
     assert "How robust" in page.text and "nan" not in page.text.lower()
 
 
+def test_what_is_not_a_reports_stays_in_its_folder(make, tmp_path):
+    for name in ("figures/photo.png", "tables/data.csv"):
+        (tmp_path / "report" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "report" / name).write_text("mine")
+    report(tmp_path, *make.grid(["nap"], [8], [0.1]))
+    assert (tmp_path / "report/figures/photo.png").exists() and (tmp_path / "report/tables/data.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["a$\\frac$b", "_mine", "x" * 60])
+def test_a_model_may_have_any_name(make, tmp_path, name):
+    _, html = report(tmp_path, *make.grid([name, "nap"], [8, 16], [0.1, 0.01]))
+    drawing = html.partition('<div class="drawing"')[2].partition("</svg>")[0]
+    assert drawing.count('data-model="0"') == drawing.count('data-model="1"') > 2
+
+
 def test_writing_again_replaces_the_report_and_leaves_no_temporary_file(make, tmp_path):
     report(tmp_path, *make.grid(["nap"], [8, 16], [0.1]), title="First")
     page, _ = report(tmp_path, *make.grid(["nap"], [8, 16], [0.1]), title="Second")

@@ -403,3 +403,67 @@ def test_importance_names_the_axis_that_decides_and_says_where_n_is_small(make):
     )
     few = axis_importance(points, cells_of(points, rows, "width", None))
     assert [(row["axis"], row["importance"], row["n"], row["few"]) for row in few] == [("width", 1.0, 4, True)]
+
+
+def test_a_range_of_rates_is_measured_on_the_rates_that_were_planned_there_and_not_while_some_are_missing(make):
+    high = make.grid(["nap"], [8], [0.1, 0.01, 0.001], 2, outcome=lambda **_: ("ok", 0.9))
+    low = make.grid(["sum"], [8], [0.05, 0.005, 0.0005], 2, outcome=lambda y, **_: None if y < 0.001 else ("ok", 0.9))
+    cells = cells_of(high[0] + low[0], high[1] | low[1], "width", "learning_rate")
+    nap, some = tables.rate_windows(cells, chance=0.1)
+    assert (nap["decades"], nap["n_rates"], nap["n_planned"]) == (pytest.approx(3.0), 3, 3)
+    assert (some["model"], some["decades"], some["n_rates"], some["n_planned"]) == ("sum", None, 2, 3)
+    assert tables.model_summary(cells, chance=0.1)[1]["decades"] is None
+    assert tables.rate_windows(cells, chance=None) == []
+
+
+def test_trials_that_are_two_points_of_a_cell_are_one_run_and_still_pair_with_both(make):
+    points, rows = make.grid(["sum", "nap"], [8], [0.1], 2)
+    nap = [{**point, "id": f"{point['id']}{heads}", "heads": heads} for point in points[2:] for heads in (1, 2)]
+    rows |= {point["id"]: rows[point["id"][:-1]] | {"final_eval_accuracy": 0.4} for point in nap}
+    same = [{**point, "heads": heads} for point in points[:2] for heads in (1, 2)]
+    cells = cells_of(same + nap, rows, "width", "learning_rate")
+    of_sum = cells.of("sum")[0]
+    assert (of_sum.n_planned, of_sum.n_ok, of_sum.n_unmeasured, len(of_sum.values)) == (2, 2, 0, 2)
+    (row,) = tables.pairwise(cells)
+    assert row["n"] == 4 and row["difference"] == pytest.approx(0.1)
+
+
+def test_settings_that_a_cell_averages_are_no_repetitions(make):
+    outcome = lambda depth: lambda **_: ("ok", depth / 4)  # noqa: E731
+    grids = [make.grid(["nap"], [8, 16], [0.1], 1, depth=depth, outcome=outcome(depth)) for depth in (1, 2, 3)]
+    points, rows = [p for g in grids for p in g[0]], {id_: row for g in grids for id_, row in g[1].items()}
+    (summary,) = tables.model_summary(cells_of(points, rows, "width", "learning_rate"))
+    assert (summary["mean_score"], summary["mean_low"], summary["spread"]) == (0.5, None, None)
+
+
+def test_there_is_no_interval_while_most_cells_have_one_run(make):
+    points, rows = make.grid(
+        ["nap"], list(range(1, 11)), [0.1], 2, outcome=lambda x, seed, **_: None if seed and x > 1 else ("ok", x / 10)
+    )
+    cells = cells_of(points, rows, "width", "learning_rate")
+    assert tables.model_summary(cells)[0]["mean_low"] is None
+    assert {row["low"] for row in tables.robustness_curve(cells)} == {None}
+
+
+def test_a_band_holds_its_line(make):
+    import random
+
+    noise = random.Random(0)
+    points, rows = make.grid(["nap"], list(range(1, 41)), [0.1], 5, outcome=lambda **_: ("ok", noise.gauss(0.5, 0.05)))
+    curve = tables.robustness_curve(cells_of(points, rows, "width", "learning_rate"))
+    assert all(row["low"] <= row["score"] <= row["high"] for row in curve)
+
+
+def test_trials_of_fewer_epochs_are_read_at_their_own_last_one(make):
+    points, rows = make.grid(["nap"], [8, 16], [0.1], 1)
+    base = {"attempt": 1, "split": "eval", "length": 64, "case": "first", "loss": 1.0, "count": 10}
+    table = [
+        base | {"id": points[n]["id"], "epoch": e, "correct": e}
+        for n, last in ((0, 2), (1, 4))
+        for e in range(1, last + 1)
+    ]
+    table += [row | {"case": "all"} for row in table]
+    curves = Curves(pa.Table.from_pylist(table, schema=CURVES), rows)
+    for metric in ("paper_heatmap", metric_of("final_eval_case_first", ["first"])):
+        cells = cells_of(points, rows, "width", None, metric, curves)
+        assert [cell.mean for cell in cells.cells] == [pytest.approx(0.2), pytest.approx(0.4)]

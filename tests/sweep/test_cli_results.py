@@ -110,7 +110,7 @@ def test_results_are_taken_elsewhere(ran, sweep):
     )
     assert code == 0 and "tiny.csv: 8 trials" in out and "tiny.parquet: 8 trials" in out
     assert len(columns("tiny.csv")["id"]) == pq.read_table("tiny.parquet").num_rows == 8
-    assert "sqlite:///tiny.db: tiny/nap: 4 trials" in out
+    assert "tiny/nap: 4 trials" in out
     code, out, _ = sweep("export", "tiny.toml", "--optuna", "sqlite:///tiny.db")
     assert code == 0 and "tiny/nap: 0 trials (and 4 there before)" in out
 
