@@ -80,6 +80,8 @@ def learning_curves(table: Table, *, models: Sequence[str], metric: Metric, chan
     labels = [*_by_model(table), CONSTANT]
     with matplotlib.rc_context(STYLE):
         figure, fields = _figure_for_lines(labels, metric, panels=len(shown), width=2.5)
+        if not metric.of_curves:
+            fields[0].set_ylabel(metric.label.partition(" ")[2])  # by epoch: neither final nor best
         for which, axes in zip(shown, fields):
             axes.set_title(f"{which} cell", pad=3)
             for model, rows in _by_model([row for row in table if row["which"] == which]).items():

@@ -49,6 +49,7 @@ VALUES = [
     ("samples_per_case", pa.int32()),
     ("pairs", pa.int32()),  # since 3, as the next; of the task `recall`, null for others
     ("values", pa.int32()),
+    ("eval_lengths", pa.string()),  # since 3; further evaluation lengths, "64,128"
     ("code", pa.string()),  # since 2; hash of a user's own mixer or task, null where both ship
 ]
 """Every value of a trial, in the order in which tables show them."""

@@ -69,10 +69,10 @@ def train_batch(trial: Trial, epoch: int) -> Batch:
     return batch
 
 
-def eval_batch(trial: Trial, epoch: int) -> Batch:
-    """A trial's evaluation sequences of one epoch, fresh in each, at its evaluation length."""
-    random = stream(trial.seed, "eval", epoch)
-    return trial.generator.sequences(random, trial.eval_samples, trial.eval_length, trial.vocabulary)
+def eval_batch(trial: Trial, epoch: int, length: int) -> Batch:
+    """A trial's evaluation sequences of one epoch, fresh in each, of a length."""
+    random = stream(trial.seed, "eval" if length == trial.eval_length else f"eval/{length}", epoch)
+    return trial.generator.sequences(random, trial.eval_samples, length, trial.vocabulary)
 
 
 def case_batch(trial: Trial, epoch: int, case: str, length: int) -> Batch:
@@ -100,7 +100,10 @@ def eval_sets(trial: Trial) -> list[tuple[str, int]]:
     """The sets that a trial is judged by after each epoch: case ("all", or one of the task's) and length."""
     cases = TASKS[trial.task].cases if trial.samples_per_case else ()
     lengths = sorted({trial.length, trial.eval_length})
-    return [("all", trial.eval_length), *((case, length) for case in cases for length in lengths)]
+    return [
+        *(("all", length) for length in trial.judged_lengths),
+        *((case, length) for case in cases for length in lengths),
+    ]
 
 
 def drawn(trials: Sequence[Trial], epoch: int) -> Iterator[Drawn]:
@@ -108,7 +111,7 @@ def drawn(trials: Sequence[Trial], epoch: int) -> Iterator[Drawn]:
     first = trials[0]
     yield Drawn("train", first.length, "all", stacked(trials, partial(train_batch, epoch=epoch)))
     for case, length in eval_sets(first):
-        draw = partial(eval_batch, epoch=epoch)
+        draw = partial(eval_batch, epoch=epoch, length=length)
         if case != "all":
             draw = partial(case_batch, epoch=epoch, case=case, length=length)
         yield Drawn("eval", length, case, stacked(trials, draw))

@@ -86,6 +86,10 @@ def _first_problem(error: ValidationError) -> str:
     return f"{'.'.join(path)}: {problem['msg'][0].lower()}{problem['msg'][1:].replace('Input ', '')}"
 
 
+LISTS = ("eval_lengths",)
+"""Values that are lists themselves: with --set a list is one value, no axis."""
+
+
 def with_sets(
     fixed: Mapping[str, Any], blocks: list[dict[str, Any]], sets: Sequence[str]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -107,7 +111,7 @@ def with_sets(
         names.add(name)
         value = _set_value(text, said)
         replaced = (name, *(rival for rival in STEP_VALUES if name in STEP_VALUES))
-        in_grid = isinstance(value, list | dict) or any(name in block for block in blocks)
+        in_grid = (isinstance(value, list | dict) and name not in LISTS) or any(name in block for block in blocks)
         for holder in (fixed, *blocks):
             for key in replaced:
                 if key != name or not in_grid:

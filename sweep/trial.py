@@ -53,6 +53,7 @@ class Trial:
 
     Attributes:
         pairs, values: of `recall`; None for tasks without.
+        eval_lengths: further lengths of evaluation sequences, ascending: "64,128"; None: that of the task alone.
         code: what a user's own mixer or task is, by content (`sweep.plugins`); None where both ship.
         id: 128 bits of a hash over the canonical form, in hexadecimal.
     """
@@ -88,6 +89,7 @@ class Trial:
     code: str | None
     pairs: int | None
     values: int | None
+    eval_lengths: str | None
     id: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -112,6 +114,7 @@ class Trial:
         if not TASKS[resolved["task"]].cases:
             resolved["samples_per_case"] = None
         resolved |= _own_values(values, TASKS[resolved["task"]])
+        resolved.setdefault("eval_lengths", None)
         resolved["code"] = code_of(resolved["mixer"], resolved["task"])
         trial = cls(**resolved)
         trial._check()
@@ -152,6 +155,12 @@ class Trial:
         return TASKS[self.task].eval_length(self.length)
 
     @property
+    def judged_lengths(self) -> tuple[int, ...]:
+        """Lengths of the sequences that it is evaluated on as a whole: the task's own first."""
+        more = map(int, self.eval_lengths.split(",")) if self.eval_lengths else ()
+        return (self.eval_length, *(length for length in more if length != self.eval_length))
+
+    @property
     def steps(self) -> int:
         """Optimizer steps of the whole training."""
         return self.epochs * self.steps_per_epoch
@@ -187,7 +196,7 @@ class Trial:
     def cost(self) -> float:
         """What a trial's time goes with: `training_cost` and the like of its evaluations."""
         network = self.network
-        judged = self.eval_samples * network.forward_cost(self.eval_length)
+        judged = self.eval_samples * sum(map(network.forward_cost, self.judged_lengths))
         for length in {self.length, self.eval_length}:
             judged += len(TASKS[self.task].cases) * (self.samples_per_case or 0) * network.forward_cost(length)
         return self.training_cost + self.epochs * judged
@@ -205,7 +214,8 @@ class Trial:
     def _check(self) -> None:
         task = self.generator
         try:
-            task.check(self.length, self.vocabulary)
+            for length in (self.length, *self.judged_lengths[1:]):
+                task.check(length, self.vocabulary)
         except ValueError as error:
             raise UsageError(str(error)) from None
         if self.readout not in task.readouts:
@@ -218,10 +228,15 @@ class Trial:
             raise UsageError(
                 f"width = {self.width}: {self.heads} heads do not divide it; use a multiple of {self.heads}"
             )
-        if self.positions == "learned" and self.eval_length > self.length:
+        longest = max(self.judged_lengths)
+        if self.positions == "learned" and longest > self.length:
             raise UsageError(
-                f'positions = "learned": {self.task} is evaluated at length {self.eval_length}, beyond the '
-                f"{self.length} positions that training learns"
+                f'positions = "learned": {self.task} is evaluated at length {longest}, beyond the {self.length} '
+                'positions that training learns; "sinusoidal" or "none" have no end'
+            )
+        if task.answers_position and longest > self.length:
+            raise UsageError(
+                f"eval_lengths: the answers of {self.task} are positions, of which training knows {self.length}"
             )
         if self.steps_per_epoch < 1:
             raise UsageError(f"batch_size = {self.batch_size}: more than the samples of an epoch, so it has no step")
@@ -248,7 +263,7 @@ INDEPENDENT = ("learning_rate", "seed", "weight_decay", "init_scale")
 COUPLINGS = ("samples_per_epoch", "samples_per_class", "filler")
 """Values that a study may declare but a trial does not have: steps_per_epoch or length follows from them."""
 
-LATER = ("code", "pairs", "values")
+LATER = ("code", "pairs", "values", "eval_lengths")
 """Values that an older store does not have."""
 
 STEP_VALUES = ("steps_per_epoch", "samples_per_epoch", "samples_per_class")

@@ -56,6 +56,7 @@ class Values(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     precision: Literal[PRECISIONS]  # type: ignore[valid-type]
     eval_samples: Count
+    eval_lengths: str  # a list of whole numbers; kept as "64,128"
     samples_per_case: Annotated[int, Field(ge=0, lt=2**31)]
 
 
@@ -86,6 +87,8 @@ def checked(name: str, value: Any, where: str) -> Any:
         UsageError: a wrong type or a value out of bounds; names `where`, the value and what is allowed.
     """
     check_name(name, where)
+    if name == "eval_lengths":
+        return _lengths(value, where)
     if isinstance(value, Decimal):
         whole = value.is_finite() and value == value.to_integral_value()
         value = int(value) if whole and name in _INTEGERS else float(value)
@@ -99,6 +102,20 @@ def checked(name: str, value: Any, where: str) -> Any:
         return _ADAPTERS[name].validate_python(value)
     except ValidationError as error:
         raise UsageError(f"{where}: {name} = {shown(value)}: {_expectation(name, error)}") from None
+
+
+def _lengths(value: Any, where: str) -> str:
+    """A list of lengths, or what a list was kept as: ascending, each once."""
+    said = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+    try:
+        lengths = {int(each) for each in said if int(each) == Decimal(str(each).strip()) and 0 < int(each) < 2**31}
+    except (ValueError, TypeError, ArithmeticError):
+        lengths = set()
+    if len(lengths) != len(said) or not lengths:
+        raise UsageError(
+            f"{where}: eval_lengths = {shown(value)}: must be a list of different lengths, as in [64, 128]"
+        )
+    return ",".join(map(str, sorted(lengths)))
 
 
 def _expectation(name: str, error: ValidationError) -> str:

@@ -39,6 +39,14 @@ def test_a_report_shows_the_metric_and_the_axes_that_are_asked_for(ran, sweep):
     assert {path.name for path in Path("page/figures").iterdir()} >= {"cases.png", "paper_rgb_cases.svg"}
 
 
+def test_several_evaluation_lengths_have_their_figure(folder, sweep):
+    Path("long.toml").write_text(TINY.replace("[grid]", "eval_lengths = [4, 8, 64]\n[grid]"))
+    assert sweep("run", "long.toml")[0] == 0 and sweep("report", "long.toml")[0] == 0
+    assert set(columns("reports/long/tables/lengths.csv")["eval_length"]) == {"4", "8", "16", "64"}
+    assert Path("reports/long/figures/lengths.png").exists()
+    assert "Other lengths" in Path("reports/long/index.html").read_text()
+
+
 def test_a_facet_splits_heatmaps_and_without_it_the_page_says_what_is_averaged(ran, sweep):
     assert sweep("report", "cases.toml", "--x", "learning_rate", "--y", "depth", "--out", "one")[0] == 0
     assert (

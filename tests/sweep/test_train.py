@@ -127,3 +127,17 @@ def test_a_released_pack_is_gone_at_once():
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_a_trial_is_judged_at_every_length_that_it_says():
+    some = trials(count=2, eval_lengths="6,48")
+    (record,) = train(some)
+    found = [(each.split, each.length, each.case, each.count) for each in record.measurements[0]]
+    assert found == [
+        ("train", 12, "all", 120),
+        ("eval", 24, "all", 16),
+        ("eval", 6, "all", 16),
+        ("eval", 48, "all", 16),
+    ]
+    (plain,) = train(trials(count=2))
+    assert record.measurements[0][1] == plain.measurements[0][1]  # the task's own length has the same sequences

@@ -175,3 +175,34 @@ def test_a_tasks_own_values_are_part_of_its_trials_and_of_no_others():
 def test_what_a_task_cannot_have_is_said(values, says):
     with pytest.raises(UsageError, match=says):
         Trial.from_values({"model": "nap", **values})
+
+
+def test_further_evaluation_lengths_are_part_of_the_identity_and_said_in_any_order():
+    one = Trial.from_values(dict(task="mode", model="nap", eval_lengths="64,512"))
+    assert one.judged_lengths == (256, 64, 512) and one.id != Trial.from_values(dict(task="mode", model="nap")).id
+    body = 'title = "t"\ntask = "mode"\n[fixed]\neval_lengths = [512, 64]\n[grid]\nmodel = ["nap"]\n'
+    (other,) = Study("test", body).trials()
+    (third,) = Study("test", body.replace("[512, 64]", "[1]"), ["eval_lengths=64,512"]).trials()
+    assert other == third == one and Trial.from_row(as_row(one)) == one
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (
+            dict(task="first", eval_lengths="256"),
+            "evaluated at length 256, beyond the 128 positions that training learns",
+        ),
+        (dict(task="cases", eval_lengths="256", positions="none"), "the answers of cases are positions"),
+        (dict(task="dyck", eval_lengths="7", positions="none"), "length = 7: brackets come in pairs"),
+    ],
+)
+def test_lengths_that_cannot_be_judged_are_refused(values, says):
+    with pytest.raises(UsageError, match=says):
+        Trial.from_values({"model": "nap", **values})
+
+
+@pytest.mark.parametrize("said", ["[64, 64]", "[1.5]", "[]", '["a"]', "[0]", "true"])
+def test_a_list_of_lengths_that_is_none_is_said(said):
+    with pytest.raises(UsageError, match=r"eval_lengths = .* must be a list of different lengths"):
+        Study("test", f'title = "t"\ntask = "mode"\n[fixed]\neval_lengths = {said}\n[grid]\nmodel = ["nap"]\n')
