@@ -23,8 +23,8 @@ from results.metrics import Metric
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito (2008)
 STYLES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
 
-CONSTANT = "best constant"
-"""Label of the accuracy of the best constant answer."""
+CONSTANT = "trivial answer"
+"""Label of the accuracy of the best trivial answer."""
 
 SIGNIFICANT = 0.05
 

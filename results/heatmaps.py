@@ -21,6 +21,7 @@ from results.marks import COLOURS, Crossed, DrawCrossed, draw_cells, ink_on, leg
 from results.words import format_value
 
 DIVERGING = matplotlib.colormaps["PuOr"]  # read alike by colour-blind eyes; white is no difference
+TRIVIAL = "the best constant answer"
 CHANCE_LINE: dict[str, Any] = {"linewidth": 1.3, "linestyle": (0, (1.5, 1))}
 TOP, BETWEEN_X, BETWEEN_Y = 0.25, 0.16, 0.3  # inches
 RASTER_ABOVE = 3_000  # cells: an SVG of more shapes opens slowly
@@ -44,12 +45,14 @@ class Scale:
         norm: numbers to 0…1.
         colours: 0…1 to colours.
         chance: a value marked on the bar.
+        trivial: whose accuracy that is.
     """
 
     label: str
     norm: Normalize
     colours: Colormap = field(default_factory=lambda: COLOURS)
     chance: float | None = None
+    trivial: str = TRIVIAL
 
     def faces_of(self, cells: Sequence[Cell]) -> np.ndarray:
         """Colours of cells with a mean, [n, 4]."""
@@ -73,14 +76,14 @@ class Placed:
     y_edges: tuple[float, ...]
 
 
-def scale_of(cells: Cells, chance: float | None = None) -> Scale:
+def scale_of(cells: Cells, chance: float | None = None, trivial: str = TRIVIAL) -> Scale:
     """The scale of a metric: accuracies from 0 to 1, losses from the smallest to the largest mean."""
     limits = (0.0, 1.0)
     if cells.metric.kind == "loss":
         means = [cell.mean for cell in cells.cells if cell.mean is not None]
         limits = (min(means, default=0.0), max(means, default=1.0))
     colours = COLOURS if cells.metric.kind == "accuracy" else COLOURS.reversed()  # bright is good
-    return Scale(cells.metric.label, Normalize(*limits), colours, chance)
+    return Scale(cells.metric.label, Normalize(*limits), colours, chance, trivial)
 
 
 def difference_scale(label: str, means: Sequence[float]) -> Scale:
@@ -137,7 +140,7 @@ def panels(
         planned = n_panels * len(x_axis.values) * len(y_axis.values)
         handles = [*legend, *legend_handles(everything, planned, inches)]
         if scale is not None and scale.chance is not None:
-            handles.append(_chance_handle(scale.chance))
+            handles.append(_chance_handle(scale))
         legend_columns = max(1, int((figure_width - 0.2) / 2.6))
         bottom = 0.15 + 0.17 * math.ceil(len(handles) / legend_columns) + _rotated_inches(x_axis, width)
         figure = empty_figure(figure_width, TOP + n_rows * (height + BETWEEN_Y) + bottom)
@@ -187,7 +190,7 @@ def key(cells: Cells, scale: Scale) -> Figure:
         axes = [lay_out(values) for values in (cells.x_values, cells.y_values)]
         planned = len(cells.models) * len(cells.facet_values) * len(cells.x_values) * len(cells.y_values)
         handles = legend_handles(cells.cells, planned, min(_single_inches(axis) * axis.smallest_cell for axis in axes))
-        handles += [] if scale.chance is None else [_chance_handle(scale.chance)]
+        handles += [] if scale.chance is None else [_chance_handle(scale)]
         figure = empty_figure(6.4, 0.6 + 0.17 * math.ceil(len(handles) / 2))
         _draw_colour_bar(figure, add_axes(figure, 0.3, 0.08, 4.6, 0.12), scale, orientation="horizontal")
         _draw_legend(figure, handles, 2)
@@ -253,8 +256,8 @@ def _draw_colour_bar(figure: Figure, axes: Axes, scale: Scale, orientation: str 
         line(scale.chance, color=ink_on(scale.colours(scale.norm(scale.chance))), **CHANCE_LINE)
 
 
-def _chance_handle(chance: float) -> Line2D:
-    label = f"best constant answer ({chance:.3g}), on the colour bar"
+def _chance_handle(scale: Scale) -> Line2D:
+    label = f"{scale.trivial} ({scale.chance:.3g}), on the colour bar"
     return Line2D([], [], color="black", label=label, **CHANCE_LINE)
 
 

@@ -49,7 +49,8 @@ class Material:
         points, rows: as in results.cells.
         x, y, facet: axes of the heatmaps, and by which they are split.
         cases: of the study's task, where its trials were judged by them.
-        chance: the metric's value for guessing.
+        chance: the metric's value for the best trivial answer.
+        trivial: what that answer is.
         curves: learning curves of the rows.
         facts: shown at the foot, each under its name: a command, a path, or a text of several lines.
         problems: of the store.
@@ -67,6 +68,7 @@ class Material:
     description: Sequence[str] = ()
     cases: Sequence[str] = ()
     chance: float | None = None
+    trivial: str = heatmaps.TRIVIAL
     curves: Curves | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     problems: Sequence[str] = ()
@@ -99,7 +101,7 @@ def write_report(out_dir: str | Path, material: Material, animated: bool = False
     _clear(folder, TABLES - set(named), (".csv",))
     sections = _saved(drawn, out_dir)
 
-    scale = heatmaps.scale_of(shown, material.chance)
+    scale = heatmaps.scale_of(shown, material.chance, material.trivial)
     pictures = panels_of(shown, scale) if found else []
     if animated and found and material.curves is not None:
         animate(shown, evolution(shown, material.curves), scale, out_dir / "figures" / "evolution.gif")
@@ -128,6 +130,7 @@ def write_report(out_dir: str | Path, material: Material, animated: bool = False
         lengths=_distinct(found, "length"),
         seeds=len({point.get("seed") for point in material.points}),
         chance=material.chance,
+        trivial=material.trivial,
         provenance=_provenance(found),
         short_facts={name: text for name, text in facts.items() if "\n" not in text.strip()},
         long_facts={name: text for name, text in facts.items() if "\n" in text.strip()},

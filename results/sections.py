@@ -45,7 +45,7 @@ def drawn_sections(material: Material, cells: Cells) -> Drawn:
     """Every figure that the material has numbers for."""
     drawn = Drawn(off_page={"heatmaps"})
     models, metric, chance = cells.models, cells.metric, material.chance
-    scale = heatmaps.scale_of(cells, chance)
+    scale = heatmaps.scale_of(cells, chance, material.trivial)
     drawn.figures["heatmaps"] = heatmaps.panels(heatmaps.panels_of(cells), cells, scale)
 
     lines: dict[str, Any] = {"models": models, "metric": metric, "chance": chance}

@@ -61,6 +61,7 @@ def material_of(study: Study, store: Store, view: View, command: str) -> Materia
     cases = cases_of(list(trials.values()))
     metric = _metric(view.metric, cases)
     x, y, facet = _axes(study, view)
+    trivial = guessing(list(trials.values()), metric)
     made = versions()
     return Material(
         title=study.title,
@@ -72,7 +73,8 @@ def material_of(study: Study, store: Store, view: View, command: str) -> Materia
         metric=metric,
         description=[study.description.strip()] if study.description else [],
         cases=cases,
-        chance=guessing(list(trials.values()), metric),
+        chance=trivial[1] if trivial else None,
+        trivial=trivial[0] if trivial else "",
         curves=Curves(store.curves(rows, encoded=True), rows),
         facts={
             "Command": command,
@@ -123,16 +125,15 @@ def cases_of(trials: Sequence[Trial]) -> tuple[str, ...]:
     return tuple(found.pop()) if len(found) == 1 else ()
 
 
-def guessing(trials: Sequence[Trial], metric: Metric) -> float | None:
-    """Accuracy of the best trivial answer to the sequences of a metric; None for losses and single cases, and where
-    trials differ in what decides it."""
+def guessing(trials: Sequence[Trial], metric: Metric) -> tuple[str, float] | None:
+    """The best trivial answer to the sequences of a metric, and its accuracy; None for losses and single cases, and
+    where trials differ in what decides it."""
     if metric.kind != "accuracy" or metric.case != "all":
         return None
     kinds = {(trial.task, trial.pairs, trial.values, getattr(trial, metric.at), trial.vocabulary) for trial in trials}
     if len(kinds) != 1:
         return None
-    _, accuracy = trials[0].generator.baseline(getattr(trials[0], metric.at), trials[0].vocabulary)
-    return accuracy
+    return trials[0].generator.baseline(getattr(trials[0], metric.at), trials[0].vocabulary)
 
 
 def _of_ids(table: pa.Table, trials: dict[str, Any]) -> pa.Table:

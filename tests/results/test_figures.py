@@ -195,7 +195,7 @@ def test_a_robustness_curve_has_a_distinct_line_for_each_model_and_says_what_is_
     assert lines[0].get_label() == "model 0 (2 of 3 cells)"
     assert list(lines[1].get_ydata()) == [1.0, 1.0, 0.5, 0.25]
     assert list(lines[1].get_xdata()) == pytest.approx([0, 100 / 3, 200 / 3, 100])
-    assert lines[20].get_label() == "best constant"
+    assert lines[20].get_label() == "trivial answer"
 
 
 def test_learning_curves_draw_the_mean_in_a_band_from_the_lowest_to_the_highest_run():
