@@ -97,8 +97,13 @@ def _distinct(column: pa.ChunkedArray) -> set[str]:
 def _codes(column: pa.ChunkedArray, names: list[str], kind: type) -> np.ndarray:
     """For each string of a column its place in `names`; −1 where it is not there."""
     parts: list[np.ndarray] = [np.zeros(0, kind)]
+    if pa.types.is_dictionary(column.type) and column.num_chunks:  # one look at the names, however many shards
+        column = column.unify_dictionaries()
+        places = pc.fill_null(pc.index_in(column.chunk(0).dictionary, value_set=pa.array(names, pa.string())), -1)
+        known = places.to_numpy(zero_copy_only=False).astype(kind)
+        return np.concatenate([known[chunk.indices.to_numpy(zero_copy_only=False)] for chunk in column.chunks])
     for chunk in column.chunks:
-        encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        encoded = chunk.dictionary_encode()
         places = pc.fill_null(pc.index_in(encoded.dictionary, value_set=pa.array(names, pa.string())), -1)
         parts.append(places.to_numpy(zero_copy_only=False).astype(kind)[encoded.indices.to_numpy(zero_copy_only=False)])
     return np.concatenate(parts)

@@ -69,6 +69,8 @@ class Store:
         self.path = path if str(path).startswith(BUCKETS) else Path(path)
         self.problems: list[str] = []
         """One line for each bad shard that the last read met. Its trials count as missing."""
+        self._ranked: tuple[list[str], list[Shard]] | None = None
+        """What the last reading of all shards gave, for the listing that it was of: shards never change."""
 
     def append(self, trials: Sequence[dict], curves: Sequence[dict] | pa.Table) -> None:
         """Adds finished trials and their curves, all of them or none, as one pair of shards.
@@ -133,10 +135,8 @@ class Store:
 
         def read(problems: list[str]) -> pa.Table:
             tables = [CURVES.empty_table()] if not encoded else [_encoded(CURVES.empty_table())]
-            for stem, table, winners in self.shards(RANKING, problems):
-                found = pc.take(table["id"], winners)
-                if wanted is not None:
-                    found = found.filter(pc.is_in(found, wanted))
+            shards = self.shards(RANKING, problems)
+            for stem, found in zip((shard.stem for shard in shards), _wanted(shards, wanted), strict=True):
                 if len(found) == 0:
                     continue
                 try:
@@ -144,7 +144,7 @@ class Store:
                 except BadShard as error:
                     problems.append(f"{self._file('curves', stem)}: {error}. The curves of its trials are not shown.")
                 else:
-                    tables.append(_of_trials(curves, found.combine_chunks()))
+                    tables.append(_of_trials(curves, found))
             return pa.concat_tables(tables)
 
         return self._read_unmoved(read)
@@ -186,8 +186,11 @@ class Store:
 
         Raises: Vanished when the store was compacted meanwhile; StoreError.
         """
-        stems, tables = [], []
-        for stem in self._stable_listing():
+        listed = self._stable_listing()
+        if self._ranked is not None and self._ranked[0] == listed and set(columns) <= set(RANKING):
+            return self._ranked[1]
+        stems, tables, before = [], [], len(problems)
+        for stem in listed:
             try:
                 table = self.read("trials", stem, columns)
                 _check_readable(table)
@@ -199,7 +202,10 @@ class Store:
                 tables.append(table)
             else:
                 problems.append(f"{self._file('curves', stem)}: {trouble}. Its trials count as missing.")
-        return [Shard(*shard) for shard in zip(stems, tables, winning_rows(tables), strict=True)]
+        shards = [Shard(*shard) for shard in zip(stems, tables, winning_rows(tables), strict=True)]
+        kept = [Shard(shard.stem, shard.table.select(RANKING), shard.winners) for shard in shards]
+        self._ranked = (listed, kept) if len(problems) == before else None  # what is bad may be mended
+        return shards
 
     def check_values(self, shards: Sequence[Shard]) -> None:
         """Raises StoreError when two rows of one id differ in a value of the trial, null aside."""
@@ -266,6 +272,16 @@ class Store:
     @staticmethod
     def _file(kind: str, stem: str) -> str:
         return f"{kind}/{stem}.parquet"
+
+
+def _wanted(shards: Sequence[Shard], ids: pa.Array | None) -> list[pa.Array]:
+    """The ids of each shard's rows that count, of those that are wanted (all: None); looked up all at once."""
+    found = [pc.take(shard.table["id"], shard.winners).combine_chunks() for shard in shards]
+    if ids is None:
+        return found
+    mask = pc.is_in(pa.chunked_array(found, pa.string()).combine_chunks(), value_set=ids)
+    starts = np.cumsum([0, *map(len, found)])
+    return [each.filter(mask[low:high]) for each, low, high in zip(found, starts[:-1], starts[1:], strict=True)]
 
 
 def _encoded(curves: pa.Table) -> pa.Table:
