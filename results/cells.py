@@ -90,7 +90,6 @@ class Cells:
     facet_values: tuple[Value, ...]
     averaged_axes: tuple[str, ...]  # further axes of the study: a cell holds the runs of all their values
     cells: tuple[Cell, ...]
-    worst: float = 0.0  # what a diverged run counts as
 
     def table(self) -> Table:
         """One dict a cell, the axes under their own names."""
@@ -159,7 +158,6 @@ def cells(
         y_values=in_order(place[3] for place in places),
         averaged_axes=averaged,
         cells=tuple(_cell(place, members, rows, measured, worst, averaged) for place, members in places.items()),
-        worst=worst,
     )
 
 

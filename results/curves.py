@@ -59,15 +59,13 @@ class Curves:
         ours = trial >= 0
         ours[ours] = table["attempt"].to_numpy()[ours] == attempts[trial[ours]]
         self.trial = trial[ours]
-        self.split, self.case = (_codes(table[name], names, np.int8)[ours] for name, names in self._names(table))
+        self.splits, self.cases = (sorted(_distinct(table[name])) for name in ("split", "case"))
+        self.split = _codes(table["split"], self.splits, np.int8)[ours]
+        self.case = _codes(table["case"], self.cases, np.int8)[ours]
         self.epoch, self.length, self.correct, self.count = (
             table[name].to_numpy()[ours].astype(np.int32) for name in ("epoch", "length", "correct", "count")
         )
         self.loss = table["loss"].to_numpy()[ours].astype(np.float32)
-
-    def _names(self, table: pa.Table) -> list[tuple[str, list[str]]]:
-        self.splits, self.cases = (sorted(_distinct(table[name])) for name in ("split", "case"))
-        return [("split", self.splits), ("case", self.cases)]
 
     def series(self, split: str, at: str | int, case: str = "all", kind: str = "accuracy") -> Series:
         """One kind of sequence: `at` is a length, or the column of the rows that says it; `kind` accuracy or loss."""

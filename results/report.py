@@ -123,7 +123,6 @@ def write_report(out_dir: str | Path, material: Material, animated: bool = False
         cells=shown,
         metric=material.metric,
         comparison=material.comparison,
-        draws=tables.DRAWS,
         close=tables.CLOSE,
         n_unmeasured=sum(row["n_unmeasured"] for row in summary),
         eval_lengths=_distinct(found, "eval_length"),

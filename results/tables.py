@@ -21,7 +21,6 @@ from results.statistics import (
     resampled_means,
     sign_flip_p_values,
 )
-from results.words import format_value
 
 CLOSE = 0.05
 """How far below the best cell of any model a cell may be and still count as close to it: 5 points of accuracy."""
@@ -208,12 +207,6 @@ def best_cells(cells: Cells) -> dict[str, Cell]:
     """The cell of the best score of each model that has a result, the first of equals."""
     ranked = {model: cells.ranked(model) for model in cells.models}
     return {model: found[0] for model, found in ranked.items() if found}
-
-
-def axis_words(cells: Cells, cell: Cell) -> str:
-    """A cell's place in words: width 64, learning rate 0.0081."""
-    places = [(cells.facet, cell.facet), (cells.x, cell.x), (cells.y, cell.y)]
-    return ", ".join(f"{name.replace('_', ' ')} {format_value(value)}" for name, value in places if name is not None)
 
 
 def _score(cell: Cell) -> float:

@@ -3,14 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from results.export import ExportError, to_csv, to_optuna, to_parquet
 from results.store import Store
 from results.words import counted
 from sweep.errors import UsageError
-from sweep.plan import MOST_TRIALS
+from sweep.plan import MOST_TRIALS, among
 from sweep.show import show_problems
 from sweep.study import Study
 
@@ -26,9 +23,7 @@ def export_study(
     if study.size > MOST_TRIALS:
         raise UsageError(f"{study.name} has {study.size:,} trials, too many to export: narrow it with --set")
     points = [{"id": trial.id, **point} for point, trial in study.points()]
-    ids = pa.array({point["id"] for point in points}, pa.string())
-    table = store.trials()
-    trials = table.filter(pc.is_in(table["id"], value_set=ids))
+    trials = among(store.trials(), {point["id"] for point in points})
     show_problems(store.problems)
     if not trials.num_rows:
         raise UsageError(f"{store.path} has no trial of {study.name} yet: sweep run {study.given}")

@@ -8,7 +8,7 @@ from typing import Any
 from results.store import Store
 from sweep.errors import UsageError
 from sweep.estimate import Estimate, Rates, calibrated_rates, h200_rates, measured_rates
-from sweep.plan import MOST_TRIALS, found_among
+from sweep.plan import MOST_TRIALS, finished, found_among
 from sweep.study import Study, study_names
 
 
@@ -70,14 +70,14 @@ def plan_folder(name: str, store: Store, sets: list[str]) -> FolderPlan:
         if study.size > MOST_TRIALS:
             raise UsageError(f"{study.name} has {study.size:,} trials: more than {MOST_TRIALS:,} are not expanded")
     trials = {trial.id: trial for study in studies for trial in study.trials()}
-    found, finished = found_among(store, trials)
+    rows, found = found_among(store, trials)
     missing = [trial for id_, trial in trials.items() if id_ not in found]
-    rates = Rates(measured_rates(finished), calibrated_rates())
+    rates = Rates(measured_rates(finished(rows)), calibrated_rates())
     return FolderPlan(
         name=name.rstrip("/"),
         sizes={study.name: study.size for study in studies},
         trials=len(trials),
-        counts=dict(Counter(found.values())),
+        counts=dict(Counter(row["status"] for row in found.values())),
         missing=len(missing),
         estimate=rates.estimate(missing),
         on_gpu=Rates([], h200_rates()).estimate(missing),

@@ -97,16 +97,15 @@ def make_plan(
         counts, others = _counts_by_value(study, store)
         unknown = Estimate(None, f"none: more than --max-trials {max_trials:,} to expand")
         return Plan(study, trials, counts, None, None, {}, unknown, others, store.problems)
-    rows, planned = store.trials(["id", "status", "attempt", "wall_seconds", *FIELDS]), list(study.trials())
-    found = {row["id"]: row for row in _among(rows, (trial.id for trial in planned)).to_pylist()}
+    planned = {trial.id: trial for trial in study.trials()}
+    rows, found = found_among(store, planned)
     counts, to_run = Counter(row["status"] for row in found.values()), []
-    for trial in planned:
+    for trial in planned.values():
         row = found.get(trial.id)
         if row is None or (retry_failed and row["status"] not in RESULTS):
             to_run.append(trial)
-    check_identity(found.values(), {trial.id: trial for trial in planned})
     attempts = {id_: row["attempt"] or 0 for id_, row in found.items()}
-    measured = measured_rates(_finished(rows)) if to_run else []
+    measured = measured_rates(finished(rows)) if to_run else []
     rates = Rates(measured, calibrated_rates())
     cost = rates.estimate(to_run) if to_run else Estimate(0.0, "nothing to run")
     packs = packs_of(to_run, pack_width, memory, workers, rates.seconds)
@@ -140,27 +139,27 @@ def status_counts(study: Study, store: Store, max_trials: int = MOST_TRIALS) -> 
     """How many of a study's trials have which status."""
     if study.size > max_trials:
         return _counts_by_value(study, store)[0]
-    statuses = _among(store.trials(["id", "status"]), study.ids())["status"]
+    statuses = among(store.trials(["id", "status"]), study.ids())["status"]
     return dict(Counter(statuses.to_pylist()))
 
 
-def found_among(store: Store, trials: Mapping[str, Trial]) -> tuple[dict[str, str], Iterator[tuple[Trial, float]]]:
-    """The status of each of `trials` that the store has, and some finished trials with the seconds each took.
+def found_among(store: Store, trials: Mapping[str, Trial]) -> tuple[pa.Table, dict[str, dict[str, Any]]]:
+    """What a plan reads of a store: of all its trials, and of those of `trials` that it has, by id.
 
     Raises StoreError where the store has other values under an id.
     """
     rows = store.trials(["id", "status", "attempt", "wall_seconds", *FIELDS])
-    found = {row["id"]: row for row in _among(rows, trials).to_pylist()}
+    found = {row["id"]: row for row in among(rows, trials).to_pylist()}
     check_identity(found.values(), trials)
-    return {id_: row["status"] for id_, row in found.items()}, _finished(rows)
+    return rows, found
 
 
-def _among(rows: pa.Table, ids: Iterable[str]) -> pa.Table:
+def among(rows: pa.Table, ids: Iterable[str]) -> pa.Table:
     """Those of a store's rows that have one of these ids."""
     return rows.filter(pc.is_in(rows["id"], pa.array(ids, pa.string())))
 
 
-def _finished(rows: pa.Table) -> Iterator[tuple[Trial, float]]:
+def finished(rows: pa.Table) -> Iterator[tuple[Trial, float]]:
     """Some finished trials among a store's rows, evenly spread, and the seconds each took."""
     measured = pc.and_(pc.equal(rows["status"], "ok"), pc.greater(rows["wall_seconds"], 0))
     numbers = pc.indices_nonzero(pc.fill_null(measured, False))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from results.compare import CompareError, Comparison, compare
 from results.curves import Curves
@@ -17,7 +16,7 @@ from results.report import Material, write_report
 from results.store import Store
 from results.words import format_value
 from sweep.errors import UsageError
-from sweep.plan import MOST_TRIALS, check_identity
+from sweep.plan import MOST_TRIALS, among, check_identity
 from sweep.run import versions
 from sweep.show import show_problems
 from sweep.study import Study
@@ -53,7 +52,7 @@ def material_of(study: Study, store: Store, view: View, command: str) -> Materia
     for point, trial in study.points():
         trials[trial.id] = trial
         points.append({"id": trial.id, **point})
-    rows = {row["id"]: row for row in _of_ids(store.trials(), trials).to_pylist()}
+    rows = {row["id"]: row for row in among(store.trials(), trials).to_pylist()}
     show_problems(store.problems)
     if not rows:
         print(f"warning: {store.path} has no trial of {study.name} yet: sweep run {study.given}", file=sys.stderr)
@@ -134,10 +133,6 @@ def guessing(trials: Sequence[Trial], metric: Metric) -> tuple[str, float] | Non
     if len(kinds) != 1:
         return None
     return trials[0].generator.baseline(getattr(trials[0], metric.at), trials[0].vocabulary)
-
-
-def _of_ids(table: pa.Table, trials: dict[str, Any]) -> pa.Table:
-    return table.filter(pc.is_in(table["id"], value_set=pa.array(list(trials), pa.string())))
 
 
 def _metric(name: str, cases: Sequence[str]) -> Metric:
