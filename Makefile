@@ -28,7 +28,7 @@ lint: $(VENV)/installed-test  ## ruff and types
 test: lint  ## everything that CI runs
 	$(BIN)/pytest
 
-fidelity: env  ## our runs beside the paper's published ones: half an hour of two cores
+fidelity: env  ## our runs beside the paper's published ones: the better part of an hour of two cores
 	$(BIN)/python tests/benchmarks/fidelity.py
 
 bench: env  ## what this machine can do and what training reaches of it
