@@ -15,11 +15,15 @@ class MixerEntry:
         path: "module:Class" of a `models.mixers.base.Mixer`.
         heads: whether it has heads; then its block normalises, activates and projects the concatenated heads.
         products: multiply-adds of one sequence's mixing, without projections: (queries, keys, width, heads) → number.
+        causal: whether it can hide later tokens.
+        rotary: whether it has queries and keys to turn by their positions.
     """
 
     path: str
     heads: bool
     products: Callable[[int, int, int, int], float]
+    causal: bool = False
+    rotary: bool = False
 
 
 MIXERS: dict[str, MixerEntry] = {}
@@ -29,15 +33,23 @@ MODELS: dict[str, dict[str, object]] = {}
 """Models by name: the parts each stands for. `mixer` is always among them; what is not named keeps its default."""
 
 
-def register_mixer(name: str, path: str, *, heads: bool, products: Callable[[int, int, int, int], float]) -> None:
-    """Makes the mixer class at `path` ("module:Class") available as `mixer = NAME`.
+def register_mixer(
+    name: str,
+    path: str,
+    *,
+    heads: bool,
+    products: Callable[[int, int, int, int], float],
+    causal: bool = False,
+    rotary: bool = False,
+) -> None:
+    """Makes the mixer class at `path` ("module:Class") available as `mixer = NAME`; see `MixerEntry`.
 
     Raises:
         ValueError: the name is taken by another mixer.
     """
     if name in MIXERS and MIXERS[name].path != path:
         raise ValueError(f"there is a mixer named {name} already: {MIXERS[name].path}")
-    MIXERS[name] = MixerEntry(path, heads, products)
+    MIXERS[name] = MixerEntry(path, heads, products, causal, rotary)
 
 
 def register_model(name: str, *, mixer: str, **parts: object) -> None:
@@ -81,17 +93,21 @@ def _pooling_products(queries: int, keys: int, width: int, heads: int) -> float:
     return keys * width / 2  # an addition or comparison an element is half a multiply-add
 
 
-_ATTENTION = "models.mixers.attention:"
-_POOLING = "models.mixers.pooling:"
-register_mixer(
-    "softmax", _ATTENTION + "SoftmaxAttention", heads=True, products=lambda q, k, width, heads: 2 * q * k * width
-)
-register_mixer("nap", _ATTENTION + "NormalizedAttention", heads=True, products=_linear_products(2))
-register_mixer("non", _ATTENTION + "LinearAttention", heads=True, products=_linear_products(1))
-register_mixer("sum", _POOLING + "Sum", heads=False, products=_pooling_products)
-register_mixer("max", _POOLING + "Max", heads=False, products=_pooling_products)
-register_mixer("mean", _POOLING + "Mean", heads=False, products=_pooling_products)
-register_mixer("none", _POOLING + "NoMixing", heads=False, products=lambda queries, keys, width, heads: 0.0)
+for _name, _class, _products in (
+    ("softmax", "SoftmaxAttention", lambda queries, keys, width, heads: 2 * queries * keys * width),
+    ("nap", "NormalizedAttention", _linear_products(2)),
+    ("non", "LinearAttention", _linear_products(1)),
+):
+    register_mixer(
+        _name, f"models.mixers.attention:{_class}", heads=True, products=_products, causal=True, rotary=True
+    )
+for _name, _class, _products in (
+    ("sum", "Sum", _pooling_products),
+    ("max", "Max", _pooling_products),
+    ("mean", "Mean", _pooling_products),
+    ("none", "NoMixing", lambda queries, keys, width, heads: 0.0),
+):
+    register_mixer(_name, f"models.mixers.pooling:{_class}", heads=False, products=_products, causal=True)
 
 register_model("nap", mixer="nap")
 register_model("non", mixer="non", mix_norm="inverse_sqrt_length")

@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from models.blocks import Block
+from models.dropout import Dropout
 from models.packed import INIT_STD, Parameter, Parameters, linear, linear_parameters
 from models.spec import NetworkSpec
 
@@ -37,8 +38,8 @@ class Network:
         offsets = torch.arange(m, device=tokens_MBL.device).view(m, 1, 1) * vocabulary
         return functional.embedding(tokens_MBL + offsets, table_MVD.reshape(m * vocabulary, d))
 
-    def scores(self, p: Parameters, x_MBLD: Tensor) -> Tensor:
-        """Class scores from embedded tokens.
+    def scores(self, p: Parameters, x_MBLD: Tensor, dropout: Dropout | None = None) -> Tensor:
+        """Class scores from embedded tokens; with `dropout` in training.
 
         Returns:
             [M, B, C]; C is the sequence's length for the readout "pointer", and where the classes are positions.
@@ -49,11 +50,9 @@ class Network:
             x_MBLD = x_MBLD + p["position"][:, None, :length]
         elif self.spec.positions == "sinusoidal":
             x_MBLD = x_MBLD + sinusoids(length, self.spec.width, x_MBLD)
-        if self.spec.readout == "last_token":  # to the front, where layers look for what is read; nothing else changes
-            x_MBLD = x_MBLD.roll(1, dims=2)
         for layer, block in enumerate(self.blocks):
-            reads = self.spec.reads(length) if layer == self.spec.depth - 1 else length
-            x_MBLD = block(within(p, f"{layer}."), x_MBLD, reads)
+            reads = self.spec.reads(length) if layer == self.spec.depth - 1 else slice(0, length)
+            x_MBLD = block(within(p, f"{layer}."), x_MBLD, reads, dropout, layer)
         if self.spec.readout == "mean":
             x_MBLD = x_MBLD.mean(dim=2, keepdim=True)
         scores = linear(p, "readout", x_MBLD)

@@ -95,9 +95,9 @@ def product(x_MBLD: Tensor, w_MDF: Tensor) -> Tensor:
     return torch.bmm(x_MBLD.flatten(1, 2), w_MDF).view(*x_MBLD.shape[:3], -1)
 
 
-def leading(x_MBLD: Tensor, reads: int) -> Tensor:
-    """The first tokens. All of them are no slice: its gradient would be copied."""
-    return x_MBLD if reads == x_MBLD.shape[2] else x_MBLD[:, :, :reads]
+def read(x_MBLD: Tensor, reads: slice) -> Tensor:
+    """Some of the tokens. All of them are no slice: its gradient would be copied."""
+    return x_MBLD if reads.stop - reads.start == x_MBLD.shape[2] else x_MBLD[:, :, reads]
 
 
 class RowNorm(torch.autograd.Function):

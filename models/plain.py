@@ -5,6 +5,7 @@ It shares no computation with the packed models: a mistake there cannot hide her
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -37,11 +38,21 @@ def sinusoidal(length: int, width: int) -> Tensor:
     )
 
 
+def rotary(x: Tensor) -> Tensor:
+    """[B, H, L, E] with neighbouring features as complex numbers, turned by their positions."""
+    length, width = x.shape[-2:]
+    turns = [[place * 10_000 ** (-2 * i / width) for i in range(width // 2)] for place in range(length)]
+    angles = torch.tensor(turns, dtype=torch.float64)
+    turned = torch.view_as_complex(x.double().unflatten(-1, (-1, 2))) * torch.polar(torch.ones_like(angles), angles)
+    return torch.view_as_real(turned).flatten(-2).to(x)
+
+
 class Softmax(nn.Module):
     """softmax(q·k/√E)·v."""
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]), dim=-1) @ v
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None) -> Tensor:
+        logits = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        return torch.softmax(logits if seen is None else logits.masked_fill(~seen, -math.inf), dim=-1) @ v
 
 
 class Normalized(nn.Module):
@@ -52,18 +63,29 @@ class Normalized(nn.Module):
         self.nap_gain = nn.Parameter(torch.ones(heads))
         self.nap_bias = nn.Parameter(torch.zeros(heads))
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None) -> Tensor:
         logits = q @ k.transpose(-1, -2)
-        deviation = logits.std(dim=-1, keepdim=True, unbiased=False)
-        normal = (logits - logits.mean(dim=-1, keepdim=True)) / (deviation + 0.001)
-        return (self.nap_gain[:, None, None] * normal + self.nap_bias[:, None, None]) @ v
+        if seen is None:
+            deviation = logits.std(dim=-1, keepdim=True, unbiased=False)
+            normal = (logits - logits.mean(dim=-1, keepdim=True)) / (deviation + 0.001)
+            return (self.nap_gain[:, None, None] * normal + self.nap_bias[:, None, None]) @ v
+        rows = []
+        for place in range(q.shape[-2]):
+            row = logits[..., place, :][..., seen[place]]
+            normal = row - row.mean(dim=-1, keepdim=True)
+            if row.shape[-1] > 1:  # one alone does not deviate; the root has no gradient there
+                normal = normal / (row.std(dim=-1, keepdim=True, unbiased=False) + 0.001)
+            weights = self.nap_gain[:, None] * normal + self.nap_bias[:, None]
+            rows.append(torch.einsum("bhl,bhle->bhe", weights, v[..., seen[place], :]))
+        return torch.stack(rows, dim=-2)
 
 
 class Unnormalized(nn.Module):
     """NON: the logits are the weights."""
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]) @ v
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None) -> Tensor:
+        logits = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        return (logits if seen is None else logits.masked_fill(~seen, 0.0)) @ v
 
 
 CORES = {"softmax": lambda heads: Softmax(), "nap": Normalized, "non": lambda heads: Unnormalized()}
@@ -90,25 +112,33 @@ class Attention(nn.Module):
         batch, length, width = x.shape
         shape = (batch, length, self.spec.heads, -1)
         q, k, v = (layer(x).view(shape).transpose(1, 2) for layer in (self.query, self.key, self.value))
-        heads = self.core(q, k, v).transpose(1, 2).reshape(batch, length, width)
+        if self.spec.positions == "rotary":
+            q, k = rotary(q), rotary(k)
+        seen = None
+        if self.spec.causal:
+            seen = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
+        heads = self.core(q, k, v, seen).transpose(1, 2).reshape(batch, length, width)
         if self.spec.mix_norm == "layer":
             heads = self.mix_norm(heads)
         if self.spec.mix_norm == "inverse_sqrt_length":
-            heads = heads / math.sqrt(length)
+            sees = torch.tensor([place + 1 if self.spec.causal else length for place in range(length)]).to(x)
+            heads = heads / sees.sqrt()[:, None]
         if self.spec.mix_activation == "gelu":
             heads = gelu(heads)
         return self.output(heads)
 
 
 class Pooling(nn.Module):
-    """A pooling, given to every token."""
+    """A pooling: of all tokens, or for every token of those up to it."""
 
     def __init__(self, spec: NetworkSpec):
         super().__init__()
-        self.pool = POOLS[spec.mixer]
+        self.pool, self.causal = POOLS[spec.mixer], spec.causal
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.pool(x).expand_as(x)
+        if not self.causal:
+            return self.pool(x)
+        return torch.cat([self.pool(x[:, : place + 1]) for place in range(x.shape[1])], dim=1)
 
 
 class FeedForward(nn.Module):
@@ -126,7 +156,11 @@ class FeedForward(nn.Module):
 
 
 class Layer(nn.Module):
-    """A mixing branch and a feed-forward branch."""
+    """A mixing branch and a feed-forward branch.
+
+    Attributes:
+        drops: what acts on the ends of the two, where a test sets it.
+    """
 
     def __init__(self, spec: NetworkSpec):
         super().__init__()
@@ -134,13 +168,15 @@ class Layer(nn.Module):
         self.mixing = Attention(spec) if spec.has_heads else Pooling(spec)
         self.branch_norm = Norm(spec.width)
         self.feed_forward = FeedForward(spec)
+        self.drops: list[Callable[[Tensor], Tensor]] = [nn.Identity(), nn.Identity()]
 
     def forward(self, x: Tensor) -> Tensor:
+        drop_mixing, drop_feed_forward = self.drops
         if self.post:
-            x = self.branch_norm(x + self.mixing(x))
-            return self.feed_forward.norm(x + self.feed_forward(x))
-        x = x + self.branch_norm(self.mixing(x))
-        return x + self.feed_forward.norm(self.feed_forward(x))
+            x = self.branch_norm(x + drop_mixing(self.mixing(x)))
+            return self.feed_forward.norm(x + drop_feed_forward(self.feed_forward(x)))
+        x = x + drop_mixing(self.branch_norm(self.mixing(x)))
+        return x + drop_feed_forward(self.feed_forward.norm(self.feed_forward(x)))
 
 
 class PlainModel(nn.Module):

@@ -8,7 +8,7 @@ FEED_FORWARDS = ("4x", "matched")
 NORM_PLACEMENTS = ("branch", "post")
 MIX_NORMS = ("layer", "inverse_sqrt_length", "none")
 ACTIVATIONS = ("gelu", "none")
-POSITIONS = ("learned", "sinusoidal", "none")
+POSITIONS = ("learned", "sinusoidal", "rotary", "none")
 SINGLE = ("first_token", "last_token")
 """Readouts that look at one token."""
 
@@ -29,13 +29,14 @@ class NetworkSpec:
         hidden_norm: whether a layer norm acts on the feed-forward's hidden values, before their GELU.
         feed_forward: hidden width, "4x" the model's, or "matched": so wide that a block without projections has as many
             parameters as an attention block.
-        positions: "learned", "sinusoidal" (Vaswani et al. 2017) or "none".
+        positions: "learned", "sinusoidal" (Vaswani et al. 2017), "rotary" (Su et al. 2021) or "none".
         depth, width, heads: layers, width of the stream, heads (1 where the mixer has none).
         length: the longest sequence (that of training); learned positions are as many.
         vocabulary: number of tokens.
         readout: "pointer", "first_token", "last_token", "mean" or "every_token".
         classes: what the readouts other than "pointer" score.
         positional_classes: whether the classes are positions, of which a shorter sequence has fewer.
+        causal: whether a token sees those up to itself only.
     """
 
     mixer: str
@@ -53,6 +54,7 @@ class NetworkSpec:
     readout: str
     classes: int
     positional_classes: bool = False
+    causal: bool = False
 
     @property
     def has_heads(self) -> bool:
@@ -70,8 +72,13 @@ class NetworkSpec:
         """Scores that the readout gives at a token."""
         return 1 if self.readout == "pointer" else self.classes
 
-    def reads(self, length: int) -> int:
-        """How many tokens the readout looks at in a sequence of `length`."""
+    def reads(self, length: int) -> slice:
+        """The tokens that the readout looks at in a sequence of `length`."""
+        first = length - 1 if self.readout == "last_token" else 0
+        return slice(first, first + self.read_count(length))
+
+    def read_count(self, length: int) -> int:
+        """How many they are."""
         return 1 if self.readout in SINGLE else length
 
     def forward_flops(self, length: int) -> float:
@@ -80,7 +87,7 @@ class NetworkSpec:
         Matrix products and the mixer's own only; norms and activations are not counted, and the last layer counts only
         the tokens that are read.
         """
-        reads = self.reads(length)
+        reads = self.read_count(length)
         products = (self.depth - 1) * self._layer_products(length, length) + self._layer_products(reads, length)
         return 2 * (products + reads * self.width * self.outputs)
 
@@ -89,18 +96,20 @@ class NetworkSpec:
         d = self.width
         projections = (2 * length + 2 * queries) * d * d if self.has_heads else 0
         mixing = MIXERS[self.mixer].products(queries, length, d, self.heads)
+        if self.causal and self.has_heads and queries > 1:  # every query has other keys: no linear form
+            mixing = 2 * queries * length * d
         return projections + mixing + 2 * queries * d * self.hidden_width
 
     def forward_cost(self, length: int) -> float:
         """What the time of a sequence's forward pass goes with: its FLOPs, and what passes over memory cost beside
         them."""
-        tokens = (self.depth - 1) * length + self.reads(length)
+        tokens = (self.depth - 1) * length + self.read_count(length)
         return self.forward_flops(length) + PASS_COST * tokens * (10 * self.width + 6 * self.hidden_width)
 
     def training_bytes(self, batch: int) -> float:
         """About what training one model in float32 takes of memory: what the backward pass needs of the forward one,
         and parameters with their gradients and the optimizer's two means."""
-        tokens, reads = batch * self.length, batch * self.reads(self.length)
+        tokens, reads = batch * self.length, batch * self.read_count(self.length)
         layers = (self.depth - 1) * tokens + reads
         activations = layers * (10 * self.width + 4 * self.hidden_width) + 4 * tokens * self.width
         activations += 3 * reads * self.outputs

@@ -6,9 +6,12 @@ reader must know what a missing column of an older store meant.
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 3
-"""Grows when a column is added or changes meaning. Older shards are read with nulls for what
-came later; a newer one is refused."""
+SCHEMA_VERSION = 4
+"""Grows when a column is added or changes meaning. Older shards are read with `OLDER` for what came later, else with
+nulls; a newer one is refused."""
+
+OLDER = {"causal": False, "dropout": 0.0}
+"""What trials had that were stored before there was the column."""
 
 VERSION_KEY = b"sweep.schema_version"
 """Key of the version in a shard's Parquet metadata."""
@@ -47,9 +50,11 @@ VALUES = [
     ("eval_length", pa.int32()),
     ("eval_samples", pa.int32()),
     ("samples_per_case", pa.int32()),
-    ("pairs", pa.int32()),  # since 3, as the next; of the task `recall`, null for others
+    ("pairs", pa.int32()),  # since 3, as the next; of the tasks `recall` and `mqar`, null for others
     ("values", pa.int32()),
     ("eval_lengths", pa.string()),  # since 3; further evaluation lengths, "64,128"
+    ("causal", pa.bool_()),  # since 4, as the next
+    ("dropout", pa.float64()),
     ("code", pa.string()),  # since 2; hash of a user's own mixer or task, null where both ship
 ]
 """Every value of a trial, in the order in which tables show them."""

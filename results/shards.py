@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from results import StoreError
-from results.schema import SCHEMA_VERSION, VERSION_KEY
+from results.schema import OLDER, SCHEMA_VERSION, VERSION_KEY
 
 RANKING = ["id", "status", "attempt", "finished_at"]
 """The columns that say which of two rows of one trial counts."""
@@ -66,7 +66,7 @@ def write_shard(file: BinaryIO, tables: Iterable[pa.Table], schema: pa.Schema) -
 def read_shard(
     source: Callable[[], Any], schema: pa.Schema, columns: Sequence[str], encoded: Sequence[str] = ()
 ) -> pa.Table:
-    """The shard's `columns`, in that order; null where the shard is older than the column.
+    """The shard's `columns`, in that order; where the shard is older than the column, as `OLDER` says, else null.
 
     With no columns, only the footer is read: enough to tell a whole file from a truncated one.
 
@@ -125,9 +125,13 @@ def _check_schema(found: pa.Schema, expected: pa.Schema) -> None:
 
 
 def _with_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """`table` with the columns of `schema` and no other, null where it has none."""
+    """`table` with the columns of `schema` and no other; what it does not have is as `OLDER` says, else null."""
     present = set(table.column_names)
     for field in schema:
         if field.name not in present:
-            table = table.append_column(field, pa.nulls(len(table), field.type))
+            if (value := OLDER.get(field.name)) is None:
+                column = pa.nulls(len(table), field.type)
+            else:
+                column = pa.repeat(pa.scalar(value, field.type), len(table))
+            table = table.append_column(field, column)
     return table.select(schema.names).replace_schema_metadata(schema.metadata)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from models.cache import user_cache
+from models.dropout import Dropout
 from sweep.optim import Adam
 from sweep.step import Outcome, Step
 
@@ -19,8 +20,8 @@ SAVED_SHARE = {"cuda": 0.5}
 """Share of a step's time that compiling saves, by device: 49 and 51% on an H200. On a CPU none: `models.kernels` are
 compiled once for all shapes there, and the compiled step is slower than they are."""
 
-Update = Callable[[Adam, Tensor, Tensor, Tensor], Outcome]
-"""A step: optimizer, tokens [M, B, L], labels and learning rates [M, 1] → outcome."""
+Update = Callable[[Adam, Tensor, Tensor, Tensor, Dropout | None], Outcome]
+"""A step: optimizer, tokens [M, B, L], labels, learning rates [M, 1] and what is dropped → outcome."""
 
 _compiled: dict[tuple, Callable[..., Outcome]] = {}
 _broken: list[str] = []
@@ -54,19 +55,22 @@ def compiled_step(step: Step, key: tuple, eager: Update) -> Update:
         _compiled[key] = torch.compile(step.functional, dynamic=False, fullgraph=True)
     program = _compiled[key]
 
-    def update(adam: Adam, tokens_MBL: Tensor, labels: Tensor, rate_M1: Tensor) -> Outcome:
+    def update(
+        adam: Adam, tokens_MBL: Tensor, labels: Tensor, rate_M1: Tensor, dropout: Dropout | None = None
+    ) -> Outcome:
+        noise = (dropout.keys_MSK, dropout.share_M) if dropout else None
         try:
             if not _broken:
                 with torch.no_grad(), warnings.catch_warnings():
                     warnings.filterwarnings("ignore", message="TensorFloat32 tensor cores")  # it is the trial's choice
-                    return program((adam.flat, adam.mean, adam.square), adam.decay, tokens_MBL, labels, rate_M1)
+                    return program((adam.flat, adam.mean, adam.square), adam.decay, tokens_MBL, labels, rate_M1, noise)
         except torch.cuda.OutOfMemoryError:
             raise
         except Exception as error:  # whatever a compiler may raise; nothing has been updated yet
             reason = " ".join(str(error).split("\n")[:2]).strip() or type(error).__name__
             _broken.append(reason)
             warnings.warn(f"torch.compile does not work here, going on without: {reason}", stacklevel=2)
-        return eager(adam, tokens_MBL, labels, rate_M1)
+        return eager(adam, tokens_MBL, labels, rate_M1, dropout)
 
     return update
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sweep.trial import Trial
-from tasks import TASKS, Batch, stream
+from tasks import IGNORED, TASKS, Batch, stream
 
 MOST_AHEAD = 2**28
 """Bytes of sequences that wait to be used."""
@@ -42,6 +42,12 @@ class Stacked:
     def pinned(self) -> "Stacked":
         """The same in memory from which an accelerator copies by itself."""
         return Stacked(*(t.pin_memory() for t in (self.tokens, self.labels, self.draw_M)))
+
+    @property
+    def answers(self) -> int:
+        """Answers that each model is asked for; every sequence has as many."""
+        first = self.labels[0, 0]
+        return self.labels.shape[1] * int((first != IGNORED).sum())
 
     @property
     def nbytes(self) -> int:
@@ -79,6 +85,16 @@ def case_batch(trial: Trial, epoch: int, case: str, length: int) -> Batch:
     """A trial's sequences of one case, one part of the equalised set."""
     random = stream(trial.seed, f"case/{case}/{length}", epoch)
     return trial.generator.case_sequences(random, case, trial.samples_per_case or 0, length, trial.vocabulary)
+
+
+def dropout_keys(trials: Sequence[Trial], epoch: int) -> Tensor:
+    """What each trial's dropout hashes in each step of an epoch, from its own stream: [S, M, 2·depth, 2], int32."""
+    shape, bounds = (trials[0].steps_per_epoch, 2 * trials[0].depth, 2), np.iinfo(np.int32)
+    of_seed = {
+        seed: stream(seed, "dropout", epoch).integers(bounds.min, bounds.max, shape, np.int32, endpoint=True)
+        for seed in {trial.seed for trial in trials}
+    }
+    return torch.from_numpy(np.stack([of_seed[trial.seed] for trial in trials], axis=1))
 
 
 def stacked(trials: Sequence[Trial], draw: Callable[[Trial], Batch]) -> Stacked:

@@ -190,7 +190,7 @@ def _mixers(length: int, width: int, seed: int, skipped: Callable[[str], object]
 
 
 def _mixed(mixer: Callable[..., Tensor], parameters: dict[str, Tensor], values: Tensor, *_: Tensor) -> Tensor:
-    return mixer(parameters, values[None], values.shape[1])[0]
+    return mixer(parameters, values[None], slice(0, values.shape[1]))[0]
 
 
 def _input(samples: int, length: int, width: int, seed: int) -> Iterator[list[Tensor]]:

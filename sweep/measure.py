@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tasks import IGNORED
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -76,9 +78,12 @@ def measurements(totals: Sequence[Totals]) -> list[list[Measurement]]:
     ]
 
 
-def losses_and_hits(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Mean cross-entropy [M] and right answers [M] of scores [M, …, C] against labels [M, …], and answers a model."""
+def losses_and_hits(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean cross-entropy [M] and right answers [M] of scores [M, …, C] against labels [M, …]. Labels `IGNORED` count for
+    neither."""
     m = scores.shape[0]
-    flat = functional.cross_entropy(scores.flatten(0, -2), labels.flatten(), reduction="none")
+    flat = functional.cross_entropy(scores.flatten(0, -2), labels.flatten(), reduction="none", ignore_index=IGNORED)
     correct_M = (scores.detach().argmax(dim=-1) == labels).flatten(1).sum(dim=1)
-    return flat.view(m, -1).mean(dim=1), correct_M, labels[0].numel()
+    if labels.dim() == 2:  # one answer a sequence, never ignored
+        return flat.view(m, -1).mean(dim=1), correct_M
+    return flat.view(m, -1).sum(dim=1) / (labels != IGNORED).flatten(1).sum(dim=1), correct_M

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
+from models.dropout import Dropout
 from models.network import Network
 from models.packed import Parameters
 from sweep.measure import losses_and_hits
@@ -41,10 +42,18 @@ class Step:
             for (name, shape), part in zip(self.shapes.items(), flat_MP.split(self.sizes, dim=1), strict=True)
         }
 
-    def eager(self, adam: Adam, p: Parameters, tokens_MBL: Tensor, labels: Tensor, rate_M1: Tensor) -> Outcome:
+    def eager(
+        self,
+        adam: Adam,
+        p: Parameters,
+        tokens_MBL: Tensor,
+        labels: Tensor,
+        rate_M1: Tensor,
+        dropout: Dropout | None,
+    ) -> Outcome:
         """A step by autograd. `p`: the views of adam.flat, as leaves that require gradients."""
         with products_in(self.trial.precision, tokens_MBL.device):
-            embedded, loss_M, correct_M = self.forward(p, tokens_MBL, labels)
+            embedded, loss_M, correct_M = self.forward(p, tokens_MBL, labels, dropout)
         wanted = [*p.values(), *([embedded] if self.trial.clip_norm else [])]
         gradients = torch.autograd.grad(loss_M.sum(), wanted, materialize_grads=True)
         with torch.no_grad():
@@ -59,13 +68,16 @@ class Step:
         tokens_MBL: Tensor,
         labels: Tensor,
         rate_M1: Tensor,
+        noise: tuple[Tensor, Tensor] | None,
     ) -> Outcome:
-        """The same without leaves, as `torch.compile` takes it whole. `state`: `Adam`'s flat, mean and square."""
+        """The same without leaves, as `torch.compile` takes it whole. `state`: `Adam`'s flat, mean and square. `noise`:
+        `Dropout`'s keys and shares."""
         adam = Adam(*state, decay)
+        dropout = Dropout(*noise) if noise else None
 
         def total(flat_MP, nudge):  # without types: the compiler does not know those of tuples
             with products_in(self.trial.precision, tokens_MBL.device):
-                _, loss_M, correct_M = self.forward(self.views(flat_MP), tokens_MBL, labels, nudge)
+                _, loss_M, correct_M = self.forward(self.views(flat_MP), tokens_MBL, labels, dropout, nudge)
             return loss_M.sum(), (loss_M, correct_M)
 
         nudge = adam.flat.new_zeros(*tokens_MBL.shape, self.trial.width) if self.trial.clip_norm else adam.flat[:0]
@@ -76,13 +88,18 @@ class Step:
         return outcome
 
     def forward(
-        self, p: Parameters, tokens_MBL: Tensor, labels: Tensor, nudge: Tensor | None = None
+        self,
+        p: Parameters,
+        tokens_MBL: Tensor,
+        labels: Tensor,
+        dropout: Dropout | None,
+        nudge: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Embeddings [M, B, L, D] (plus `nudge`, through which their gradient is had), and a step's outcome."""
         embedded = self.network.embedded(p, tokens_MBL)
         if nudge is not None and self.trial.clip_norm:
             embedded = embedded + nudge
-        loss_M, correct_M, _ = losses_and_hits(self.network.scores(p, embedded), labels)
+        loss_M, correct_M = losses_and_hits(self.network.scores(p, embedded, dropout), labels)
         return embedded, loss_M, correct_M
 
     def clipped(self, gradients: Sequence[Tensor], embedded_gradient: Tensor) -> list[Tensor]:

@@ -16,10 +16,11 @@ from itertools import chain
 import torch
 from torch import Tensor
 
+from models.dropout import Dropout
 from models.network import Network
 from models.packed import stack
 from sweep.compiled import Update, compiled_step, pays
-from sweep.data import Ahead, Drawn, drawn, eval_sets
+from sweep.data import Ahead, Drawn, drawn, dropout_keys, eval_sets
 from sweep.epoch import Epoch
 from sweep.measure import Measurement, Totals, losses_and_hits, measurements
 from sweep.optim import Adam, step_factor
@@ -112,6 +113,7 @@ class Pack:
         self.p = {name: view.requires_grad_() for name, view in self.step_of.views(flat).items()}
         self.adam = Adam.start(flat, self._decay())
         self.rate_M1 = self._column("learning_rate")
+        self.drops = any(trial.dropout for trial in self.trials)
         self.update: Update = self._eager
         self.epoch: Epoch | None = None
 
@@ -136,8 +138,18 @@ class Pack:
         ]
         return self._column("weight_decay") * torch.cat(masks)
 
-    def _eager(self, adam: Adam, tokens_MBL: Tensor, labels: Tensor, rate_M1: Tensor) -> Outcome:
-        return self.step_of.eager(adam, self.p, tokens_MBL, labels, rate_M1)
+    def _eager(
+        self, adam: Adam, tokens_MBL: Tensor, labels: Tensor, rate_M1: Tensor, dropout: Dropout | None = None
+    ) -> Outcome:
+        return self.step_of.eager(adam, self.p, tokens_MBL, labels, rate_M1, dropout)
+
+    def _noise(self, epoch: int) -> tuple[Tensor, Tensor] | None:
+        """For each step of an epoch the keys of what is dropped, [S, M, 2·depth, 2], and each model's share [M]; None
+        where nothing is dropped."""
+        if not self.drops:
+            return None
+        keys = dropout_keys(self.trials, epoch).to(self.device)
+        return keys, self._column("dropout").squeeze(1)
 
     def train_epoch(self, epoch: int, data: Iterator[Drawn]) -> EpochRecord:
         """Trains one epoch (0-based), evaluates, and reports. Takes its sequences from `data`."""
@@ -160,11 +172,12 @@ class Pack:
         factors = [step_factor(first.schedule, step, first.steps) for step in steps]
         rates_SM1 = torch.tensor(factors, dtype=torch.float64)[:, None, None] * self.rate_M1.cpu()
         rates_SM1 = rates_SM1.to(self.device, self.dtype)
+        noise = self._noise(epoch)
         if self.epoch is None:
-            self.epoch = Epoch(partial(self.update, self.adam), given.data, rates_SM1, self.options.capture)
-        losses_SM, hits_SM = self.epoch.run(given.data, rates_SM1)
+            self.epoch = Epoch(partial(self.update, self.adam), given.data, rates_SM1, noise, self.options.capture)
+        losses_SM, hits_SM = self.epoch.run(given.data, rates_SM1, noise and noise[0])
         totals = Totals.zero("train", first.length, "all", len(self.trials), self.device)
-        answers = given.data.labels[0].numel() // len(steps)
+        answers = given.data.answers // len(steps)
         totals.loss_M += losses_SM.to(totals.loss_M.dtype).sum(dim=0) * answers
         totals.correct_M += hits_SM.sum(dim=0)
         totals.count = answers * len(steps)
@@ -173,7 +186,10 @@ class Pack:
     def step(self, tokens_MBL: Tensor, labels: Tensor, step: int) -> Outcome:
         """One optimizer step on given sequences. Returns, before the update: mean loss [M] and right answers [M]."""
         rate_M1 = self.rate_M1 * step_factor(self.first.schedule, step, self.first.steps)
-        return self.update(self.adam, tokens_MBL, labels, rate_M1)
+        epoch, place = divmod(step, self.first.steps_per_epoch)
+        noise = self._noise(epoch)
+        dropout = Dropout(noise[0][place], noise[1]) if noise else None
+        return self.update(self.adam, tokens_MBL, labels, rate_M1, dropout)
 
     def compile(self) -> None:
         """Goes on with a compiled step."""
@@ -186,7 +202,7 @@ class Pack:
     @property
     def key(self) -> tuple:
         """What a compiled step depends on."""
-        return (self.first.shape, len(self.trials), str(self.device), self.adam.decay is not None)
+        return (self.first.shape, len(self.trials), str(self.device), self.adam.decay is not None, self.drops)
 
     def _compile_if_it_pays(self, epoch: int, seconds: float) -> None:
         ahead = self.first.epochs - epoch - 1 + self.options.packs_ahead * self.first.epochs
@@ -203,8 +219,8 @@ class Pack:
         for start in range(0, count, chunk):
             tokens, labels = data.part(start, start + chunk)
             with products_in(self.first.precision, self.device):
-                loss_M, correct_M, answers = losses_and_hits(self.network(self.p, tokens), labels)
-            totals.add(loss_M, correct_M, answers)
+                loss_M, correct_M = losses_and_hits(self.network(self.p, tokens), labels)
+            totals.add(loss_M, correct_M, tokens.shape[1] * given.data.answers // count)
         return totals
 
     def _note_divergence(self, losses_SM: Tensor, epoch: int, results: list[list[Measurement]]) -> None:

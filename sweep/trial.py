@@ -27,7 +27,9 @@ DEFAULTS: dict[str, Any] = {
     "depth": 2,
     "width": 128,
     "heads": 4,
+    "causal": False,
     "init_scale": 1.0,
+    "dropout": 0.0,
     "optimizer": "adam",
     "schedule": "linear",
     "clip_norm": 0.0,  # no clipping
@@ -52,7 +54,7 @@ class Trial:
     Values are as `sweep.values.Values` describes them. What a mixer without heads has no use for is None.
 
     Attributes:
-        pairs, values: of `recall`; None for tasks without.
+        pairs, values: of `recall` and `mqar`; None for tasks without.
         eval_lengths: further lengths of evaluation sequences, ascending: "64,128"; None: that of the task alone.
         code: what a user's own mixer or task is, by content (`sweep.plugins`); None where both ship.
         id: 128 bits of a hash over the canonical form, in hexadecimal.
@@ -90,12 +92,15 @@ class Trial:
     pairs: int | None
     values: int | None
     eval_lengths: str | None
+    causal: bool
+    dropout: float
     id: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in FLOATS:
             object.__setattr__(self, name, float(getattr(self, name)))
-        object.__setattr__(self, "hidden_norm", bool(self.hidden_norm))
+        for name in BOOLS:
+            object.__setattr__(self, name, bool(getattr(self, name)))
         object.__setattr__(self, "id", identity(self.as_dict()))
 
     @classmethod
@@ -185,6 +190,7 @@ class Trial:
             readout=self.readout,
             classes=task.classes(self.length, self.vocabulary),
             positional_classes=task.answers_position,
+            causal=self.causal,
         )
 
     @property
@@ -228,6 +234,7 @@ class Trial:
             raise UsageError(
                 f"width = {self.width}: {self.heads} heads do not divide it; use a multiple of {self.heads}"
             )
+        self._check_mixer()
         longest = max(self.judged_lengths)
         if self.positions == "learned" and longest > self.length:
             raise UsageError(
@@ -245,6 +252,23 @@ class Trial:
                 raise UsageError(f"{name} = {value:,}: at most {MOST:,} (from {self._sources(name)})")
 
 
+    def _check_mixer(self) -> None:
+        entry = MIXERS[self.mixer]
+        if self.causal and not entry.causal:
+            raise UsageError(f"causal = true: mixer {self.mixer} cannot hide later tokens")
+        if self.positions == "rotary" and not entry.rotary:
+            able = ", ".join(name for name, each in MIXERS.items() if each.rotary)
+            raise UsageError(
+                f'positions = "rotary": mixer {self.mixer} has no queries and keys to turn; '
+                f'it can be had with {able}; "learned" and "sinusoidal" positions go with every mixer'
+            )
+        if self.positions == "rotary" and (self.width // (self.heads or 1)) % 2:
+            raise UsageError(
+                f'positions = "rotary": it turns pairs of features, and width = {self.width} in {self.heads} heads '
+                f"is {self.width // (self.heads or 1)} features each: an even number is needed"
+            )
+
+
 MOST = 2**31 - 1
 """Largest whole number that a store keeps."""
 
@@ -254,16 +278,19 @@ FIELDS = tuple(each.name for each in fields(Trial) if each.init)
 FLOATS = tuple(each.name for each in fields(Trial) if each.type is float)
 """Names of those that are real numbers: 1 and 1.0 are one learning rate."""
 
-PER_MODEL = ("learning_rate", "seed", "weight_decay", "init_scale", "case_bias")
+BOOLS = tuple(each.name for each in fields(Trial) if each.type is bool)
+"""Names of those that are true or false."""
+
+PER_MODEL = ("learning_rate", "seed", "weight_decay", "dropout", "init_scale", "case_bias")
 """Values that may differ inside a pack."""
 
-INDEPENDENT = ("learning_rate", "seed", "weight_decay", "init_scale")
+INDEPENDENT = ("learning_rate", "seed", "weight_decay", "dropout", "init_scale")
 """Values on which no other depends, and which go together with every other."""
 
 COUPLINGS = ("samples_per_epoch", "samples_per_class", "filler")
 """Values that a study may declare but a trial does not have: steps_per_epoch or length follows from them."""
 
-LATER = ("code", "pairs", "values", "eval_lengths")
+LATER = ("code", "pairs", "values", "eval_lengths", "causal", "dropout")
 """Values that an older store does not have."""
 
 STEP_VALUES = ("steps_per_epoch", "samples_per_epoch", "samples_per_class")
@@ -357,6 +384,7 @@ def _task_parts(values: Mapping[str, Any]) -> dict[str, Any]:
         "readout": task.readouts[0],
         "vocabulary": task.vocabulary,
         "positions": task.positions,
+        "causal": task.causal,
         **TASK_NAMES[name],
     }
 

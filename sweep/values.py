@@ -39,6 +39,7 @@ class Values(BaseModel):
     hidden_norm: bool
     feed_forward: Literal[FEED_FORWARDS]  # type: ignore[valid-type]
     positions: Literal[POSITIONS]  # type: ignore[valid-type]
+    causal: bool
     depth: Count
     width: Count
     heads: Count
@@ -48,6 +49,7 @@ class Values(BaseModel):
     clip_norm: NotNegative
     learning_rate: Rate
     weight_decay: NotNegative
+    dropout: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
     batch_size: Count
     epochs: Count
     steps_per_epoch: Count

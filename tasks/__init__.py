@@ -1,14 +1,15 @@
 """Synthetic tasks: numpy generators of labelled sequences. How to add one: tasks/README.md."""
 
-from tasks.base import READOUTS, Batch, Task
+from tasks.base import IGNORED, READOUTS, Batch, Task
 from tasks.cases import Cases, LocalGlobal
 from tasks.classification import First, Majority, Parity
 from tasks.dyck import Dyck
+from tasks.listops import ListOps
 from tasks.mode import Mode
-from tasks.recall import Induction, Recall
+from tasks.recall import Induction, MultiRecall, Recall
 from tasks.streams import stream
 
-__all__ = ["READOUTS", "TASKS", "TASK_NAMES", "Batch", "Task", "register", "stream"]
+__all__ = ["IGNORED", "READOUTS", "TASKS", "TASK_NAMES", "Batch", "Task", "register", "stream"]
 
 TASKS: dict[str, Task] = {}
 """Generators by name: the `task` of a trial."""
@@ -35,6 +36,6 @@ def register(task: Task) -> None:
 register(Cases())
 register(LocalGlobal())
 register(Mode())
-for _task in (First(), Majority(), Parity(), Recall(), Induction(), Dyck()):
+for _task in (First(), Majority(), Parity(), Recall(), Induction(), MultiRecall(), ListOps(), Dyck()):
     register(_task)
 TASK_NAMES["cases_first"] = {"task": "cases", "readout": "first_token"}

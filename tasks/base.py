@@ -13,8 +13,12 @@ READOUTS = {
     "first_token": "class scores read at the first token",
     "last_token": "class scores read at the last token",
     "mean": "class scores read from the mean over all tokens",
-    "every_token": "class scores read at every token, each of which has its label",
+    "every_token": "class scores read at every token that has a label",
 }
+
+
+IGNORED = -100
+"""The label of a token that has none: nothing is asked there. As in torch's cross_entropy."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,8 @@ class Batch:
 
     Attributes:
         tokens: [count, length], int32.
-        labels: [count], int64; [count, length] where every token has its label.
+        labels: [count], int64; [count, length] for the readout "every_token", `IGNORED` where nothing is asked, in every
+            sequence at as many tokens.
     """
 
     tokens: np.ndarray
@@ -38,6 +43,7 @@ class Task:
         summary: one line for `sweep list`.
         readouts: the readouts that make sense, the default first.
         positions: "learned" or "none": whether tokens are told where they stand.
+        causal: whether a token sees those up to itself only.
         cases: names of the kinds of sequence that are also judged apart, each on its own set of equal size.
         vocabulary: default number of tokens.
         has_bias: whether `case_bias` changes the training data.
@@ -49,11 +55,13 @@ class Task:
     summary: str
     readouts: tuple[str, ...]
     positions: str = "none"
+    causal: bool = False
     cases: tuple[str, ...] = ()
     vocabulary: int = 100
     has_bias: bool = False
     answers_position: bool = False
     own: Mapping[str, int] = MappingProxyType({})
+    JUDGED = 10_000
 
     def having(self, **own: int) -> "Task":
         """This task with other values of its own."""
@@ -91,10 +99,11 @@ class Task:
         return "the best constant answer", self.best_constant(length, vocabulary)
 
     def best_constant(self, length: int, vocabulary: int) -> float:
-        """Accuracy of the one answer that is right most often, over 10,000 sequences: what can be had without
+        """Accuracy of the one answer that is right most often, over `JUDGED` sequences: what can be had without
         looking."""
-        labels = self.sequences(stream(0, "best constant"), 10_000, length, vocabulary).labels
-        return float(np.bincount(labels.ravel()).max() / labels.size)
+        labels = self.sequences(stream(0, "best constant"), self.JUDGED, length, vocabulary).labels
+        labels = labels[labels != IGNORED]
+        return float(np.bincount(labels).max() / labels.size)
 
     def biased(self, random: np.random.Generator, batch: Batch, case_bias: int, vocabulary: int) -> Batch:
         """`batch` with its mix of cases moved by `case_bias`; only called where `has_bias`."""

@@ -1,14 +1,17 @@
-"""Recall: what was paired with this key? One query a sequence, its answer read at the last token.
+"""Recall: what was paired with this key?
 
-`recall` is the associative recall of Zoology (Arora et al. 2023, arXiv 2312.04927) with a single query; pairs load the
-memory, filler dilutes it. `induction` is the induction head of Olsson et al. (2022) as H3's code has it (safari,
+`recall` has one query, at the end: the associative recall of Zoology (Arora et al. 2023, arXiv 2312.04927) with a single
+query; pairs load the memory, filler dilutes it. `mqar` is theirs, with a query for every pair. `induction` is the induction head of Olsson et al. (2022) as H3's code has it (safari,
 synthetics.py).
 """
 
 import numpy as np
 
-from tasks.base import Batch, Task
+from tasks.base import IGNORED, Batch, Task
 from tasks.streams import stream
+
+MOST_SORTED = 512
+"""Among more numbers than these, different ones are drawn again and again rather than by giving each a place."""
 
 
 class Recall(Task):
@@ -67,6 +70,61 @@ class Recall(Task):
         return "guessing a shown value", float((shown == batch.labels).mean())
 
 
+class MultiRecall(Task):
+    """MQAR, multi-query associative recall, with the generator of Zoology (Arora et al. 2023, arXiv 2312.04927): `pairs`
+    different keys, each followed by its value, all different; then every key once more, the label there its value.
+
+    Token 0 is filler, the lower half of the vocabulary keys, the upper half values. After the pairs stand slots of two
+    tokens, g = 0, 1, …; each key has one for its question, drawn without replacement with probability ∝ (g + 1)^(0.01 −
+    1): mostly soon after, seldom far away. The rest is filler.
+    """
+
+    name = "mqar"
+    summary = "multi-query recall: the value of each key where the key stands again"
+    readouts = ("every_token",)
+    positions = "learned"
+    causal = True
+    vocabulary = 8192
+    FILLER, POWER = 0, 0.01
+
+    def __init__(self, pairs: int = 8):
+        self.pairs = pairs
+        self.own = {"pairs": pairs}
+
+    def check(self, length: int, vocabulary: int) -> None:
+        if length < 4 * self.pairs or length % 2:
+            raise ValueError(
+                f"length = {length}: {self.pairs} pairs and a slot of 2 tokens for each key's question need an even "
+                f"length of at least {4 * self.pairs}"
+            )
+        if vocabulary // 2 - 1 < self.pairs:
+            raise ValueError(
+                f"vocabulary = {vocabulary}: half of it are values and the rest, but for the filler, keys: "
+                f"{self.pairs} pairs need at least {2 * self.pairs + 2}"
+            )
+
+    def classes(self, length: int, vocabulary: int) -> int:
+        return vocabulary
+
+    def sequences(self, random: np.random.Generator, count: int, length: int, vocabulary: int) -> Batch:
+        half, context = vocabulary // 2, 2 * self.pairs
+        keys = different(random, count, self.pairs, half - 1) + 1
+        values = different(random, count, self.pairs, vocabulary - half) + half
+        slots = np.arange((length - context) // 2)
+        # the order of exponential times with these rates is that of draws without replacement
+        times = random.standard_exponential((count, len(slots)), dtype=np.float32) * (slots + 1) ** (1 - self.POWER)
+        places = context + 2 * first_of(times, self.pairs)
+        tokens = np.full((count, length), self.FILLER, np.int32)
+        tokens[:, 0:context:2], tokens[:, 1:context:2] = keys, values
+        labels = np.full((count, length), IGNORED, np.int64)
+        np.put_along_axis(tokens, places, keys.astype(np.int32), axis=1)
+        np.put_along_axis(labels, places, values, axis=1)
+        return Batch(tokens, labels)
+
+    def baseline(self, length: int, vocabulary: int) -> tuple[str, float]:
+        return "guessing a shown value", 1 / self.pairs
+
+
 class Induction(Task):
     """Random tokens, one of them the marker; the sequence ends with the marker. The label is the token that followed
     the first one."""
@@ -100,7 +158,26 @@ def different(random: np.random.Generator, count: int, chosen: int, among: int) 
     """[count, chosen] different numbers below `among`, in random order; every order of every choice as likely."""
     if chosen == among:
         return random.permuted(np.broadcast_to(np.arange(among), (count, among)), axis=1)
-    keys = random.random((count, among), dtype=np.float32)
-    smallest = np.argpartition(keys, chosen, axis=1)[:, :chosen]
-    order = np.take_along_axis(keys, smallest, axis=1).argsort(axis=1)
+    if among > MOST_SORTED and among > chosen * chosen:
+        return _redrawn(random, count, chosen, among)
+    return first_of(random.random((count, among), dtype=np.float32), chosen)
+
+
+def first_of(times: np.ndarray, chosen: int) -> np.ndarray:
+    """[count, chosen]: where the smallest of `times` [count, among] stand, in their order."""
+    if chosen == times.shape[1]:
+        return times.argsort(axis=1)
+    smallest = np.argpartition(times, chosen, axis=1)[:, :chosen]
+    order = np.take_along_axis(times, smallest, axis=1).argsort(axis=1)
     return np.take_along_axis(smallest, order, axis=1)
+
+
+def _redrawn(random: np.random.Generator, count: int, chosen: int, among: int) -> np.ndarray:
+    """`different` where numbers are seldom equal: rows in which some are, are drawn anew."""
+    drawn = random.integers(0, among, (count, chosen))
+    rows = np.arange(count)
+    while len(rows):
+        some = np.sort(drawn[rows], axis=1)
+        rows = rows[(some[:, 1:] == some[:, :-1]).any(axis=1)]
+        drawn[rows] = random.integers(0, among, (len(rows), chosen))
+    return drawn

@@ -45,37 +45,51 @@ class Attention(Mixer):
             for name, parameter in linear_parameters(projection, self.width, self.width).items()
         }
 
-    def projected(self, p: Parameters, x_MBLD: Tensor, reads: int) -> tuple[Tensor, Tensor | None, Tensor]:
+    def takes_kernels(self, x_MBLD: Tensor, head_widths: tuple[int, ...], hides: bool) -> bool:
+        """Whether kernels for heads of these widths can do it: they turn no queries, and hide no tokens."""
+        return not hides and not self.rotary and self.width // self.heads in head_widths and usable(x_MBLD)
+
+    def projected(self, p: Parameters, x_MBLD: Tensor, reads: slice) -> tuple[Tensor, Tensor | None, Tensor]:
         """What kernels take: keys, values and queries [M, B, L, 3·D] before their biases, or keys and values
         [M, B, L, 2·D] and the queries [M, B, reads, D] of the tokens that are read; and the biases [M, 3·D]."""
         bias_MF = torch.cat([p[f"{name}.bias"] for name in ("key", "value", "query")], dim=1)
-        few = reads < x_MBLD.shape[2]
+        few = reads.stop - reads.start < x_MBLD.shape[2]
         names = ("key", "value") if few else ("key", "value", "query")
         kv = product(x_MBLD, torch.cat([p[f"{name}.weight"] for name in names], dim=2))
-        return kv, product(x_MBLD[:, :, :reads], p["query.weight"]) if few else None, bias_MF
+        return kv, product(x_MBLD[:, :, reads], p["query.weight"]) if few else None, bias_MF
 
-    def project(self, p: Parameters, x_MBLD: Tensor, reads: int) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, p: Parameters, x_MBLD: Tensor, reads: slice) -> tuple[Tensor, Tensor, Tensor]:
         """Queries [M, B, reads, D] of the tokens that are read, keys and values [M, B, L, D] of all."""
         kv, few, bias_MF = self.projected(p, x_MBLD, reads)
         parts = (kv + bias_MF[:, None, None, : kv.shape[3]]).split(self.width, dim=3)
         q = parts[2] if few is None else few + bias_MF[:, None, None, 2 * self.width :]
-        return q, parts[0], parts[1]
+        k, v = parts[:2]
+        if self.rotary:
+            cos, sin = rotations(k.shape[2], self.width // self.heads, k)
+            q, k = turned(q, self.heads, cos[reads], sin[reads]), turned(k, self.heads, cos, sin)
+        return q, k, v
 
     def split_heads(self, x_MBLD: Tensor) -> Tensor:
         """[M, B, L, D] → [M·B, H, L, E]."""
         m, b, length, d = x_MBLD.shape
         return x_MBLD.reshape(m * b, length, self.heads, d // self.heads).transpose(1, 2)
 
+    def joined(self, o_NHRE: Tensor, models: int) -> Tensor:
+        """[M·B, H, R, E] → [M, B, R, D]."""
+        n, _, reads, _ = o_NHRE.shape
+        return o_NHRE.transpose(1, 2).reshape(models, n // models, reads, self.width)
+
 
 class SoftmaxAttention(Attention):
     """softmax(q·k/√E) over the keys."""
 
-    def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:
-        if self.width // self.heads in SOFTMAX_HEAD_WIDTHS and usable(x_MBLD):
+    def __call__(self, p: Parameters, x_MBLD: Tensor, reads: slice) -> Tensor:
+        x_MBLD, hides = self.seen(x_MBLD, reads)
+        if self.takes_kernels(x_MBLD, SOFTMAX_HEAD_WIDTHS, hides):
             return SoftmaxHeads.apply(self.heads, *self.projected(p, x_MBLD, reads))
         q, k, v = (self.split_heads(part) for part in self.project(p, x_MBLD, reads))
-        o_NHLE = functional.scaled_dot_product_attention(q, k, v)
-        return o_NHLE.transpose(1, 2).reshape(*x_MBLD.shape[:2], reads, self.width)
+        mask = visible(reads, k.shape[2], k.device) if hides else None
+        return self.joined(functional.scaled_dot_product_attention(q, k, v, attn_mask=mask), len(x_MBLD))
 
 
 class NormalizedAttention(Attention):
@@ -84,6 +98,7 @@ class NormalizedAttention(Attention):
 
     Computed without the L×L matrix. With centred keys k̃ = k − mean(k), a query's centred logits are q·k̃_j, its
     variance is q·C·q with C = Σ_j k̃_j k̃_jᵀ / L, and Σ_j (q·k̃_j) v_j = q·(Σ_j k̃_j v_jᵀ): linear in length and exact.
+    A causal one has other keys for every query: it computes the matrix, with mean and deviation over the keys seen.
     """
 
     def parameters(self) -> dict[str, Parameter]:
@@ -93,30 +108,71 @@ class NormalizedAttention(Attention):
             "nap_bias": Parameter((self.heads,), "zeros"),
         }
 
-    def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:
-        m, b, length, d = x_MBLD.shape
-        if d // self.heads in HEAD_WIDTHS and usable(x_MBLD):
+    def __call__(self, p: Parameters, x_MBLD: Tensor, reads: slice) -> Tensor:
+        x_MBLD, hides = self.seen(x_MBLD, reads)
+        if self.takes_kernels(x_MBLD, HEAD_WIDTHS, hides):
             gain, bias = p["nap_gain"], p["nap_bias"]
             return LinearHeads.apply(self.heads, DEVIATION_EPSILON, *self.projected(p, x_MBLD, reads), gain, bias)
         q, k, v = self.project(p, x_MBLD, reads)
+        return (self._causal if hides else self._linear)(p, q, k, v, reads)
+
+    def _linear(self, p: Parameters, q: Tensor, k: Tensor, v: Tensor, reads: slice) -> Tensor:
+        m, b, length, d = k.shape
         k = k - k.mean(dim=2, keepdim=True)
         qC, qKV = key_products(q, k, (k, v), self.heads)
-        heads = (m, b, reads, self.heads, d // self.heads)
+        heads = (m, b, q.shape[2], self.heads, d // self.heads)
         deviation = safe_sqrt((qC * q).view(heads).sum(dim=4, keepdim=True) / length)
         gain = p["nap_gain"][:, None, None, :, None] / (deviation + DEVIATION_EPSILON)
         v_sum = v.sum(dim=2, keepdim=True).view(m, b, 1, self.heads, -1)
         return torch.addcmul(p["nap_bias"][:, None, None, :, None] * v_sum, gain, qKV.view(heads)).flatten(3)
 
+    def _causal(self, p: Parameters, q: Tensor, k: Tensor, v: Tensor, reads: slice) -> Tensor:
+        seen_RL = visible(reads, k.shape[2], k.device).to(k.dtype)
+        counts_R1 = seen_RL.sum(dim=1, keepdim=True)
+        logits = self.split_heads(q) @ self.split_heads(k).transpose(2, 3)
+        centred = (logits - (logits * seen_RL).sum(dim=3, keepdim=True) / counts_R1) * seen_RL
+        deviation = safe_sqrt(centred.square().sum(dim=3, keepdim=True) / counts_R1)
+        of_heads = lambda name: p[name].repeat_interleave(k.shape[1], dim=0)[:, :, None, None]  # noqa: E731
+        weights = of_heads("nap_gain") / (deviation + DEVIATION_EPSILON) * centred + of_heads("nap_bias") * seen_RL
+        return self.joined(weights @ self.split_heads(v), len(k))
+
 
 class LinearAttention(Attention):
-    """NON: the logits q·k/√E themselves are the weights; without the L×L matrix, since (QKᵀ)V = Q(KᵀV)."""
+    """NON: the logits q·k/√E themselves are the weights; without the L×L matrix, since (QKᵀ)V = Q(KᵀV), unless it is
+    causal."""
 
-    def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:
-        if self.width // self.heads in HEAD_WIDTHS and usable(x_MBLD):
+    def __call__(self, p: Parameters, x_MBLD: Tensor, reads: slice) -> Tensor:
+        x_MBLD, hides = self.seen(x_MBLD, reads)
+        if self.takes_kernels(x_MBLD, HEAD_WIDTHS, hides):
             return LinearHeads.apply(self.heads, 0.0, *self.projected(p, x_MBLD, reads), None, None)
         q, k, v = self.project(p, x_MBLD, reads)
+        scale = inverse_sqrt(self.width // self.heads)
+        if hides:
+            logits = self.split_heads(q) @ self.split_heads(k).transpose(2, 3)
+            weights = logits * (visible(reads, k.shape[2], k.device) * scale)
+            return self.joined(weights @ self.split_heads(v), len(k))
         (qKV,) = key_products(q, k, (v,), self.heads)
-        return qKV * inverse_sqrt(self.width // self.heads)
+        return qKV * scale
+
+
+def visible(reads: slice, length: int, device: torch.device) -> Tensor:
+    """Which of `length` tokens each of those read may see: itself and those before it; bool [reads, length]."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril()[reads]
+
+
+def rotations(length: int, head: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of position · 10,000^(−2i/E), each [L, 1, E/2]: rotary positions (Su et al. 2021, RoFormer,
+    arXiv 2104.09864)."""
+    rates = 10_000.0 ** (-torch.arange(0, head, 2, dtype=torch.float64) / head)
+    angles = (torch.arange(length, dtype=torch.float64)[:, None] * rates)[:, None]
+    return angles.cos().to(like.device, like.dtype), angles.sin().to(like.device, like.dtype)
+
+
+def turned(x_MBRD: Tensor, heads: int, cos: Tensor, sin: Tensor) -> Tensor:
+    """Every pair of neighbouring features of a head turned by its angle, so that products of queries and keys depend on
+    how far apart they stand."""
+    even, odd = x_MBRD.unflatten(3, (heads, -1, 2)).unbind(5)
+    return torch.stack([even * cos - odd * sin, odd * cos + even * sin], dim=5).flatten(3)
 
 
 def key_products(q_MBRD: Tensor, k_MBLD: Tensor, others: tuple[Tensor, ...], heads: int) -> list[Tensor]:

@@ -9,7 +9,7 @@ from models.packed import Parameters
 class QuadraticNormalizedAttention(NormalizedAttention):
     """w = g·(ℓ − mean ℓ)/(std ℓ + 0.001) + b over the keys, with ℓ = q·k; then Σ w·v."""
 
-    def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:
+    def __call__(self, p: Parameters, x_MBLD: Tensor, reads: slice) -> Tensor:
         m, b, _, d = x_MBLD.shape
         q, k, v = (
             part.reshape(m, b, part.shape[2], self.heads, -1).transpose(2, 3) for part in self.project(p, x_MBLD, reads)
@@ -19,16 +19,16 @@ class QuadraticNormalizedAttention(NormalizedAttention):
         deviation = centred.square().mean(dim=-1, keepdim=True).sqrt()
         gain, bias = (p[name][:, None, :, None, None] for name in ("nap_gain", "nap_bias"))
         weights = gain * centred / (deviation + DEVIATION_EPSILON) + bias
-        return (weights @ v).transpose(2, 3).reshape(m, b, reads, d)
+        return (weights @ v).transpose(2, 3).reshape(m, b, reads.stop - reads.start, d)
 
 
 class QuadraticLinearAttention(LinearAttention):
     """w = q·k/√E; then Σ w·v."""
 
-    def __call__(self, p: Parameters, x_MBLD: Tensor, reads: int) -> Tensor:
+    def __call__(self, p: Parameters, x_MBLD: Tensor, reads: slice) -> Tensor:
         m, b, _, d = x_MBLD.shape
         q, k, v = (
             part.reshape(m, b, part.shape[2], self.heads, -1).transpose(2, 3) for part in self.project(p, x_MBLD, reads)
         )
         weights = q @ k.transpose(-1, -2) / (d // self.heads) ** 0.5
-        return (weights @ v).transpose(2, 3).reshape(m, b, reads, d)
+        return (weights @ v).transpose(2, 3).reshape(m, b, reads.stop - reads.start, d)

@@ -9,7 +9,15 @@ from torch.nn import functional
 
 from models import MIXERS, MODELS
 from models.blocks import make_mixer
-from models.mixers.attention import DEVIATION_EPSILON, LinearAttention, NormalizedAttention, SoftmaxAttention
+from models.dropout import Dropout
+from models.mixers.attention import (
+    DEVIATION_EPSILON,
+    LinearAttention,
+    NormalizedAttention,
+    SoftmaxAttention,
+    rotations,
+    turned,
+)
 from models.network import Network
 from models.packed import NORM_EPSILON, Parameter, RowNorm, safe_sqrt, stack
 from sweep.trial import Trial
@@ -37,7 +45,8 @@ def test_the_linear_form_is_the_quadratic_form(linear, quadratic, width, heads, 
     x = torch.randn(M, B, length, width, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     for tensor in p.values():
         tensor.requires_grad_()
-    one, other = linear(width, heads)(p, x, reads), quadratic(width, heads)(p, x, reads)
+    read = slice(length - reads, length)
+    one, other = linear(width, heads)(p, x, read), quadratic(width, heads)(p, x, read)
     assert torch.allclose(one, other, rtol=1e-10, atol=1e-12 * other.abs().max().item())
     direction = torch.randn_like(one)
     names = list(p)
@@ -55,7 +64,7 @@ def weights_of_nap(bias: float, logit_scale: float) -> torch.Tensor:
     p["value.weight"] = torch.eye(length).double().expand(M, -1, -1)
     p["value.bias"] = torch.zeros(M, length).double()
     x = torch.eye(length).double().expand(M, 1, -1, -1)
-    return mixer(p, x, length)
+    return mixer(p, x, slice(0, length))
 
 
 def test_naps_rows_sum_to_bias_times_length_and_have_norm_near_the_root_of_length():
@@ -76,14 +85,14 @@ def test_nap_does_not_see_what_all_keys_share():
     p = random_parameters(mixer)
     x = torch.randn(M, B, 10, 8).double()
     moved = {**p, "key.bias": p["key.bias"] + 3.0}
-    assert torch.allclose(mixer(p, x, 10), mixer(moved, x, 10), atol=1e-9)
+    assert torch.allclose(mixer(p, x, slice(0, 10)), mixer(moved, x, slice(0, 10)), atol=1e-9)
 
 
 def test_a_sequence_of_equal_tokens_gives_nap_a_finite_gradient():
     mixer = NormalizedAttention(8, 2)
     p = {name: tensor.requires_grad_() for name, tensor in random_parameters(mixer).items()}
     x = torch.ones(M, B, 5, 8).double()
-    gradients = torch.autograd.grad(mixer(p, x, 5).sum(), list(p.values()))
+    gradients = torch.autograd.grad(mixer(p, x, slice(0, 5)).sum(), list(p.values()))
     assert all(torch.isfinite(gradient).all() for gradient in gradients)
     root = torch.zeros(2, requires_grad=True)
     assert torch.autograd.grad(safe_sqrt(root).sum(), root)[0].tolist() == [0.0, 0.0]
@@ -96,22 +105,64 @@ def test_softmax_attention_is_the_textbooks():
     for m, b in itertools.product(range(M), range(B)):
         q, k, v = (x[m, b] @ p[f"{n}.weight"][m] + p[f"{n}.bias"][m] for n in ("query", "key", "value"))
         expected = torch.softmax(q @ k.T / 6**0.5, dim=-1) @ v
-        assert torch.allclose(mixer(p, x, 7)[m, b], expected)
+        assert torch.allclose(mixer(p, x, slice(0, 7))[m, b], expected)
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("task", ["mode", "cases_first"])
-def test_reading_one_token_computes_one_token_and_changes_nothing(model, task):
-    trial = Trial.from_values(dict(task=task, model=model, width=16, length=12))
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("task", ["mode", "cases_first", "first"])
+def test_reading_one_token_computes_one_token_and_changes_nothing(model, task, causal):
+    """Not even what is dropped."""
+    trial = Trial.from_values(dict(task=task, model=model, width=16, length=12, causal=causal))
     network = Network(trial.network)
     p = start(network)
     tokens = torch.randint(0, 10, (M, B, 12))
-    shortcut = network(p, tokens)
+    dropout = Dropout(torch.randint(-(2**31), 2**31 - 1, (M, 4, 2), dtype=torch.int32), torch.tensor([0.0, 0.3, 0.6]))
+    shortcut, dropped = (network.scores(p, network.embedded(p, tokens), noise) for noise in (None, dropout))
     for block in network.blocks:
         whole = block.__class__.__call__
-        block_call = lambda p, x, reads, block=block, whole=whole: whole(block, p, x, x.shape[2])[:, :, :reads]  # noqa: E731
+        block_call = lambda p, x, reads, *rest, block=block, whole=whole: (  # noqa: E731
+            whole(block, p, x, slice(0, x.shape[2]), *rest)[:, :, reads]
+        )
         network.blocks[network.blocks.index(block)] = block_call
-    assert torch.allclose(network(p, tokens), shortcut, atol=1e-10)
+    for noise, expected in ((None, shortcut), (dropout, dropped)):
+        assert torch.allclose(network.scores(p, network.embedded(p, tokens), noise), expected, atol=1e-10)
+    assert torch.allclose(shortcut[0], dropped[0], atol=1e-10) and not torch.allclose(shortcut[1:], dropped[1:])
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_causal_network_does_not_see_what_comes_later(model, positions):
+    if positions == "rotary" and not MIXERS[MODELS[model]["mixer"]].rotary:
+        return
+    values = dict(task="mqar", model=model, width=16, length=12, pairs=2, vocabulary=20, positions=positions)
+    network = Network(Trial.from_values(values).network)
+    p, tokens = start(network), torch.randint(0, 20, (M, B, 12))
+    scores = network(p, tokens)
+    for place in (3, 7):
+        changed = tokens.clone()
+        changed[:, :, place + 1 :] = torch.randint(0, 20, (M, B, 11 - place))
+        other = network(p, changed)
+        assert torch.allclose(other[:, :, : place + 1], scores[:, :, : place + 1], atol=1e-12)
+        assert model == "none" or not torch.allclose(other[:, :, place + 2 :], scores[:, :, place + 2 :], atol=1e-3)
+        assert torch.allclose(network(p, tokens[:, :, : place + 1]), scores[:, :, : place + 1], atol=1e-10)
+
+
+@pytest.mark.parametrize("mixer", [name for name, entry in MIXERS.items() if entry.rotary])
+def test_rotary_attention_sees_how_far_apart_tokens_stand_and_not_where(mixer):
+    trial = Trial.from_values(dict(task="mode", mixer=mixer, width=16, length=12, positions="rotary"))
+    made = make_mixer(trial.network)
+    p, x = random_parameters(made), torch.randn(M, B, 6, 16).double()
+    cos, sin = rotations(40, 4, x)
+    turned_at = lambda first: turned(x, 4, cos[first : first + 6], sin[first : first + 6])  # noqa: E731
+    logits = [made.split_heads(turned_at(first)) @ made.split_heads(turned_at(first)).mT for first in (0, 30)]
+    assert torch.allclose(*logits, atol=1e-10)
+    swapped = x.clone()
+    swapped[:, :, [1, 4]] = x[:, :, [4, 1]]
+    last = slice(5, 6)
+    assert not torch.allclose(made(p, x, last), made(p, swapped, last), atol=1e-3)
+    plain = make_mixer(Trial.from_values(dict(task="mode", mixer=mixer, width=16, length=12)).network)
+    assert torch.allclose(plain(p, x, last), plain(p, swapped, last), atol=1e-10)
 
 
 def start(network) -> dict[str, torch.Tensor]:
@@ -125,9 +176,9 @@ def test_a_mixer_gives_what_its_block_expects(mixer):
     made = make_mixer(trial.network)
     p = random_parameters(made)
     x = torch.randn(M, B, 12, 16).double()
-    for reads in (1, 12):
+    for reads in (slice(0, 1), slice(11, 12), slice(0, 12)):
         shape = made(p, x, reads).shape
-        assert shape[:2] == (M, B) and shape[2] in (1, reads) and shape[3] == 16
+        assert shape[:2] == (M, B) and shape[2] in (1, reads.stop - reads.start) and shape[3] == 16
 
 
 def parameter_count(**values) -> int:

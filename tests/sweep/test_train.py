@@ -19,7 +19,7 @@ RATES = [0.0027, 0.00081, 0.000243, 0.0000729, 0.00002]
 def trials(task="mode", model="nap", count=5, **values) -> list[Trial]:
     """Trials of one shape that differ in everything in which a pack's may."""
     shape = dict(task=task, model=model, length=12, width=8, heads=2, batch_size=6, epochs=1, steps_per_epoch=20)
-    shape |= dict(eval_samples=16, samples_per_case=4) | ({"pairs": 3} if task == "recall" else {}) | values
+    shape |= dict(eval_samples=16, samples_per_case=4) | ({"pairs": 3} if task in ("recall", "mqar") else {}) | values
     return [
         Trial.from_values(
             {
@@ -60,9 +60,17 @@ def test_a_pack_follows_plain_models_trained_one_at_a_time(task, model):
         {"task": "recall", "readout": "first_token", "positions": "sinusoidal", "pairs": 3},
         {"task": "parity", "readout": "last_token", "positions": "learned", "depth": 1},
         {"task": "majority", "readout": "mean", "depth": 3},
+        {"task": "listops", "readout": "last_token", "length": 16},
+        {"task": "first", "causal": True, "depth": 3},
+        {"task": "mode", "causal": True},
+        {"task": "mqar", "positions": "sinusoidal", "pairs": 2, "vocabulary": 30},
+        {"task": "mqar", "positions": "rotary", "pairs": 2, "vocabulary": 30},
+        {"task": "recall", "positions": "rotary", "pairs": 3},
     ],
 )
 def test_readouts_and_positions_follow_plain_models(model, values):
+    if values.get("positions") == "rotary" and model == "sum":
+        return  # it has no queries to turn
     pack_trials = trials(model=model, count=3, precision="fp64", **values)
     data = stacked(pack_trials, lambda trial: train_batch(trial, 0))
     pack = Pack(pack_trials, torch.device("cpu"))
