@@ -98,9 +98,7 @@ for _name, _class, _products in (
     ("nap", "NormalizedAttention", _linear_products(2)),
     ("non", "LinearAttention", _linear_products(1)),
 ):
-    register_mixer(
-        _name, f"models.mixers.attention:{_class}", heads=True, products=_products, causal=True, rotary=True
-    )
+    register_mixer(_name, f"models.mixers.attention:{_class}", heads=True, products=_products, causal=True, rotary=True)
 for _name, _class, _products in (
     ("sum", "Sum", _pooling_products),
     ("max", "Max", _pooling_products),

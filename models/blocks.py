@@ -27,7 +27,6 @@ FIRST = slice(0, 1)
 """Where a pooling stands that is the same for all tokens."""
 
 
-
 def make_mixer(spec: NetworkSpec) -> Mixer:
     """The mixer that the spec names, its code loaded."""
     module, _, name = MIXERS[spec.mixer].path.partition(":")
@@ -69,7 +68,9 @@ class Block:
         if self.spec.has_heads:
             mixed, bias_MD = self.projected(p, mixed, length, reads), p["output.bias"]
         one_for_all = mixed.shape[2] == 1 and not (self.spec.has_heads or self.spec.causal)
-        drop = partial(dropout, site=2 * layer, tokens=FIRST if one_for_all else reads, length=length) if dropout else None
+        drop = (
+            partial(dropout, site=2 * layer, tokens=FIRST if one_for_all else reads, length=length) if dropout else None
+        )
         x_MBRD = self.residual(p, "branch_norm", read(x_MBLD, reads), mixed, bias_MD, drop)
         norm = "feed_forward.hidden_norm" if self.spec.hidden_norm else None
         z_MBRD = hidden(p, x_MBRD, "feed_forward.in", norm, True, "feed_forward.out")

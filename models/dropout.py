@@ -1,7 +1,7 @@
 """Dropout in packs: every model leaves out its own share of values, by noise from its own stream.
 
-The noise is a hash of a key and of where a value stands, so that it has the same bits on every device, in every pack and
-whatever else of a layer is computed.
+The noise is a hash of a key and of where a value stands, so that it has the same bits on every device, in every pack
+and whatever else of a layer is computed.
 """
 
 from dataclasses import dataclass
@@ -18,15 +18,20 @@ FIRST_FACTOR, SECOND_FACTOR = 0x7FEB352D, 0x846CA68B - 2**32
 
 @dataclass(frozen=True)
 class Dropout:
-    """The noise of one step.
+    """The noise of one step, or of several.
 
     Attributes:
-        keys_MSK: [M, S, 2], int32: two words for each of S places at which a model drops values.
+        keys: [M, S, 2], int32: two words for each of S places at which a model drops values; of several steps with an
+            axis before these.
         share_M: [M], what share of them each model leaves out, below 1.
     """
 
-    keys_MSK: Tensor
+    keys: Tensor
     share_M: Tensor
+
+    def of_step(self, step: Tensor) -> "Dropout":
+        """That of one step [1] of several."""
+        return Dropout(self.keys.index_select(0, step).squeeze(0), self.share_M)
 
     def __call__(self, x_MBRD: Tensor, site: int, tokens: slice, length: int) -> Tensor:
         """`x_MBRD` with values left out and the rest scaled up, so that its mean stays.
@@ -47,7 +52,7 @@ class Dropout:
         rows_BR = count(0, batch)[:, None] * length + count(tokens.start, tokens.stop)
         words = -(-d // 2)
         h = (rows_BR * words)[:, :, None] + count(0, words)
-        first, second = self.keys_MSK[:, site, :, None, None, None].unbind(1)
+        first, second = self.keys[:, site, :, None, None, None].unbind(1)
         h = h ^ first
         h = (h ^ ((h >> 16) & 0xFFFF)) * FIRST_FACTOR
         h = h ^ second

@@ -58,7 +58,7 @@ def compiled_step(step: Step, key: tuple, eager: Update) -> Update:
     def update(
         adam: Adam, tokens_MBL: Tensor, labels: Tensor, rate_M1: Tensor, dropout: Dropout | None = None
     ) -> Outcome:
-        noise = (dropout.keys_MSK, dropout.share_M) if dropout else None
+        noise = (dropout.keys, dropout.share_M) if dropout else None
         try:
             if not _broken:
                 with torch.no_grad(), warnings.catch_warnings():

@@ -24,8 +24,7 @@ class Epoch:
         data: an epoch's sequences: S·B of each draw.
         steps: S.
         rates_SM1: a first epoch's learning rates, [S, M, 1], on the device.
-        noise: where there is dropout, a first epoch's keys for each step, [S, M, K, 2], and each model's share [M]; on
-            the device.
+        dropout: a first epoch's, on the device; None where nothing is dropped.
         capture: whether to capture steps where the device can.
     """
 
@@ -34,13 +33,13 @@ class Epoch:
         update: Callable[[Tensor, Tensor, Tensor, Dropout | None], Outcome],
         data: Stacked,
         rates_SM1: Tensor,
-        noise: tuple[Tensor, Tensor] | None = None,
+        dropout: Dropout | None = None,
         capture: bool = True,
     ):
         steps, models, _ = rates_SM1.shape
         self.update, self.steps = update, steps
         self.rates = torch.empty_like(rates_SM1)
-        self.keys, self.shares = (torch.empty_like(noise[0]), noise[1]) if noise else (None, None)
+        self.dropout = Dropout(torch.empty_like(dropout.keys), dropout.share_M) if dropout else None
         device = rates_SM1.device
         self.draw_M = data.draw_M.to(device)
         self.tokens, self.labels = (
@@ -55,13 +54,14 @@ class Epoch:
         """[U, S·B, …] → [U, S, B, …]."""
         return t.unflatten(1, (self.steps, -1))
 
-    def run(self, data: Stacked, rates_SM1: Tensor, keys: Tensor | None = None) -> Outcome:
-        """Trains an epoch with these learning rates, and keys of dropout. Returns losses and right answers of every step, [S, M]; the next epoch writes over them."""
+    def run(self, data: Stacked, rates_SM1: Tensor, dropout: Dropout | None = None) -> Outcome:
+        """Trains an epoch with these learning rates and this dropout. Returns losses and right answers of every step,
+        [S, M]; the next epoch writes over them."""
         self.tokens.copy_(self._by_step(data.tokens), non_blocking=True)
         self.labels.copy_(self._by_step(data.labels), non_blocking=True)
         self.rates.copy_(rates_SM1)
-        if self.keys is not None:
-            self.keys.copy_(keys)
+        if self.dropout and dropout:
+            self.dropout.keys.copy_(dropout.keys)
         self.at.zero_()
         for _ in range(self.steps):
             if self.captured is None:
@@ -72,9 +72,7 @@ class Epoch:
 
     def _step(self) -> None:
         tokens, labels = (t.index_select(1, self.at).squeeze(1)[self.draw_M] for t in (self.tokens, self.labels))
-        dropout = None
-        if self.keys is not None and self.shares is not None:
-            dropout = Dropout(self.keys.index_select(0, self.at).squeeze(0), self.shares)
+        dropout = self.dropout.of_step(self.at) if self.dropout else None
         loss_M, hits_M = self.update(tokens, labels, self.rates.index_select(0, self.at).squeeze(0), dropout)
         self.losses_SM.index_copy_(0, self.at, loss_M.unsqueeze(0))
         self.hits_SM.index_copy_(0, self.at, hits_M.unsqueeze(0))

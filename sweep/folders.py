@@ -49,9 +49,10 @@ class FolderPlan:
 
 
 def studies_in(name: str) -> list[str]:
-    """The studies of a folder: names of those that ship, or paths of a folder's TOML files; none where it is no
-    folder."""
-    shipped = [study for study in study_names() if study.startswith(name.rstrip("/") + "/")]
+    """The studies of a folder: names of those that ship, without those of toy size, or paths of a folder's TOML files;
+    none where it is no folder."""
+    inside = [study for study in study_names() if study.startswith(name.rstrip("/") + "/")]
+    shipped = [study for study in inside if not study.endswith("tiny")] or inside
     if shipped or not Path(name).is_dir():
         return shipped
     return sorted(str(path) for path in Path(name).rglob("*.toml"))

@@ -79,8 +79,8 @@ def measurements(totals: Sequence[Totals]) -> list[list[Measurement]]:
 
 
 def losses_and_hits(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean cross-entropy [M] and right answers [M] of scores [M, …, C] against labels [M, …]. Labels `IGNORED` count for
-    neither."""
+    """Mean cross-entropy [M] and right answers [M] of scores [M, …, C] against labels [M, …]. Labels `IGNORED` count
+    for neither."""
     m = scores.shape[0]
     flat = functional.cross_entropy(scores.flatten(0, -2), labels.flatten(), reduction="none", ignore_index=IGNORED)
     correct_M = (scores.detach().argmax(dim=-1) == labels).flatten(1).sum(dim=1)

@@ -143,13 +143,11 @@ class Pack:
     ) -> Outcome:
         return self.step_of.eager(adam, self.p, tokens_MBL, labels, rate_M1, dropout)
 
-    def _noise(self, epoch: int) -> tuple[Tensor, Tensor] | None:
-        """For each step of an epoch the keys of what is dropped, [S, M, 2·depth, 2], and each model's share [M]; None
-        where nothing is dropped."""
+    def _dropout(self, epoch: int) -> Dropout | None:
+        """What is dropped in the steps of an epoch; None where nothing is."""
         if not self.drops:
             return None
-        keys = dropout_keys(self.trials, epoch).to(self.device)
-        return keys, self._column("dropout").squeeze(1)
+        return Dropout(dropout_keys(self.trials, epoch).to(self.device), self._column("dropout").squeeze(1))
 
     def train_epoch(self, epoch: int, data: Iterator[Drawn]) -> EpochRecord:
         """Trains one epoch (0-based), evaluates, and reports. Takes its sequences from `data`."""
@@ -172,10 +170,10 @@ class Pack:
         factors = [step_factor(first.schedule, step, first.steps) for step in steps]
         rates_SM1 = torch.tensor(factors, dtype=torch.float64)[:, None, None] * self.rate_M1.cpu()
         rates_SM1 = rates_SM1.to(self.device, self.dtype)
-        noise = self._noise(epoch)
+        dropout = self._dropout(epoch)
         if self.epoch is None:
-            self.epoch = Epoch(partial(self.update, self.adam), given.data, rates_SM1, noise, self.options.capture)
-        losses_SM, hits_SM = self.epoch.run(given.data, rates_SM1, noise and noise[0])
+            self.epoch = Epoch(partial(self.update, self.adam), given.data, rates_SM1, dropout, self.options.capture)
+        losses_SM, hits_SM = self.epoch.run(given.data, rates_SM1, dropout)
         totals = Totals.zero("train", first.length, "all", len(self.trials), self.device)
         answers = given.data.answers // len(steps)
         totals.loss_M += losses_SM.to(totals.loss_M.dtype).sum(dim=0) * answers
@@ -187,9 +185,9 @@ class Pack:
         """One optimizer step on given sequences. Returns, before the update: mean loss [M] and right answers [M]."""
         rate_M1 = self.rate_M1 * step_factor(self.first.schedule, step, self.first.steps)
         epoch, place = divmod(step, self.first.steps_per_epoch)
-        noise = self._noise(epoch)
-        dropout = Dropout(noise[0][place], noise[1]) if noise else None
-        return self.update(self.adam, tokens_MBL, labels, rate_M1, dropout)
+        dropout = self._dropout(epoch)
+        here = dropout and dropout.of_step(torch.tensor([place], device=self.device))
+        return self.update(self.adam, tokens_MBL, labels, rate_M1, here)
 
     def compile(self) -> None:
         """Goes on with a compiled step."""

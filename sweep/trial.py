@@ -251,7 +251,6 @@ class Trial:
             if value > MOST:
                 raise UsageError(f"{name} = {value:,}: at most {MOST:,} (from {self._sources(name)})")
 
-
     def _check_mixer(self) -> None:
         entry = MIXERS[self.mixer]
         if self.causal and not entry.causal:

@@ -27,8 +27,8 @@ class Batch:
 
     Attributes:
         tokens: [count, length], int32.
-        labels: [count], int64; [count, length] for the readout "every_token", `IGNORED` where nothing is asked, in every
-            sequence at as many tokens.
+        labels: [count], int64; [count, length] for the readout "every_token", `IGNORED` where nothing is asked, which
+            is at as many tokens in every sequence.
     """
 
     tokens: np.ndarray

@@ -1,8 +1,8 @@
 """Recall: what was paired with this key?
 
-`recall` has one query, at the end: the associative recall of Zoology (Arora et al. 2023, arXiv 2312.04927) with a single
-query; pairs load the memory, filler dilutes it. `mqar` is theirs, with a query for every pair. `induction` is the induction head of Olsson et al. (2022) as H3's code has it (safari,
-synthetics.py).
+`recall` has one query, at the end: the associative recall of Zoology (Arora et al. 2023, arXiv 2312.04927) with a
+single query; pairs load the memory, filler dilutes it. `mqar` is theirs, with a query for every pair. `induction` is
+the induction head of Olsson et al. (2022) as H3's code has it (safari, synthetics.py).
 """
 
 import numpy as np
@@ -71,12 +71,12 @@ class Recall(Task):
 
 
 class MultiRecall(Task):
-    """MQAR, multi-query associative recall, with the generator of Zoology (Arora et al. 2023, arXiv 2312.04927): `pairs`
-    different keys, each followed by its value, all different; then every key once more, the label there its value.
+    """MQAR, multi-query associative recall, with the generator of Zoology (Arora et al. 2023, arXiv 2312.04927):
+    `pairs` different keys, each followed by its value, all different; then every key once more, its value the label.
 
     Token 0 is filler, the lower half of the vocabulary keys, the upper half values. After the pairs stand slots of two
-    tokens, g = 0, 1, …; each key has one for its question, drawn without replacement with probability ∝ (g + 1)^(0.01 −
-    1): mostly soon after, seldom far away. The rest is filler.
+    tokens, g = 0, 1, …; each key has one for its question, drawn without replacement with probability ∝ 1 / (g +
+    1)^0.99: mostly soon after, seldom far away. The rest is filler.
     """
 
     name = "mqar"

@@ -102,7 +102,9 @@ BOARDS = (
 def compared(board: Board, ours: Cells, theirs: Cells, seeds: int) -> int:
     """Prints a board's cells. Returns how many are within."""
     print(f"{METRIC} of {board.task}: ours ({seeds} seeds) beside the published five runs")
-    print(f"{'model':6} {'width':>5} {'rate':>10}   {'ours: mean (runs)':30} {'published: mean (min to max)':30} allowed")
+    print(
+        f"{'model':6} {'width':>5} {'rate':>10}   {'ours: mean (runs)':30} {'published: mean (min to max)':30} allowed"
+    )
     within = 0
     for (model, width, rate), runs in ours.items():
         paper = theirs[model, width, rate]

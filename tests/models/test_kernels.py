@@ -108,7 +108,9 @@ CASES = [
 def test_attention_is_the_same(dtype, mixer, head, length, reads):
     made = MIXERS[mixer][0](2 * head, 2)
     p = {name: 0.5 * torch.randn(M, *parameter.shape) for name, parameter in made.parameters().items()}
-    same(lambda t: made(t, t["x"], slice(length - reads, length)), {"x": torch.randn(M, B, length, 2 * head), **p}, dtype)
+    same(
+        lambda t: made(t, t["x"], slice(length - reads, length)), {"x": torch.randn(M, B, length, 2 * head), **p}, dtype
+    )
 
 
 def test_a_query_without_deviation_has_no_gradient_and_no_nan():

@@ -1,6 +1,7 @@
 """The oracle of training: one plain model at a time, with an update written out tensor by tensor."""
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
@@ -31,15 +32,45 @@ def start(net: PlainModel, trial: Trial) -> None:
             p.copy_(torch.from_numpy(draw.T if transposed else draw))
 
 
+def drop(net: PlainModel, keys: np.ndarray, trial: Trial) -> None:
+    """Sets what the layers of a model drop in one step, with keys [2 · depth, 2]."""
+
+    def dropped(x: torch.Tensor, site: int) -> torch.Tensor:
+        noise = kept(keys[site], tuple(x.shape), trial.dropout, trial.length)
+        return x * torch.from_numpy(noise / (1 - trial.dropout))
+
+    for number, layer in enumerate(net.layers):
+        layer.drops = [partial(dropped, site=2 * number + branch) for branch in (0, 1)]
+
+
+def kept(key: np.ndarray, shape: tuple[int, ...], share: float, length: int) -> np.ndarray:
+    """Which values [B, L, D] of sequences of `length`, or [B, 1, D] that all tokens share, are kept: lowbias32 of where
+    each stands, in numpy, with a key of two words."""
+    batch, tokens, width = shape
+    first, second = key.astype(np.uint32)
+    row = -(-width // 2)
+    places = np.arange(batch)[:, None, None] * length * row + np.arange(tokens)[:, None] * row + np.arange(row)
+    words = places.astype(np.uint32) ^ first
+    words = (words ^ (words >> 16)) * np.uint32(0x7FEB352D) ^ second
+    words = (words ^ (words >> 15)) * np.uint32(0x846CA68B)
+    words ^= words >> 16
+    halves = np.stack([words & 0xFFFF, words >> 16], axis=3).astype(np.uint16).view(np.int16)
+    return halves.reshape(batch, tokens, -1)[:, :, :width] >= share * 2**16 - 2**15
+
+
 def plain_losses(trial: Trial, tokens: torch.Tensor, labels: torch.Tensor) -> list[float]:
     """Losses before each update of a model trained alone, in float64, on batches [steps, B, L]."""
     net = PlainModel(trial.network).double()
     start(net, trial)
+    shape = (trial.steps_per_epoch, 2 * trial.depth, 2)
+    keys = stream(trial.seed, "dropout").integers(-(2**31), 2**31 - 1, shape, np.int32, endpoint=True)
     names, named = net.packed_names(), list(net.named_parameters())
     mean = {name: torch.zeros_like(p) for name, p in named}
     square = {name: torch.zeros_like(p) for name, p in named}
     losses = []
     for step, (batch, label) in enumerate(zip(tokens, labels)):
+        if trial.dropout:
+            drop(net, keys[step], trial)
         loss = nn.functional.cross_entropy(net(batch).flatten(0, -2), label.flatten())
         losses.append(loss.item())
         *gradients, rows = torch.autograd.grad(loss, [p for _, p in named] + [net.embedded], materialize_grads=True)

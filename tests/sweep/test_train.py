@@ -13,13 +13,14 @@ from sweep.trial import Trial
 from tasks import TASK_NAMES
 from tests.sweep.plain import plain_losses
 
+SIZES = {"recall": {"pairs": 3}, "mqar": {"pairs": 3, "vocabulary": 40}}
 RATES = [0.0027, 0.00081, 0.000243, 0.0000729, 0.00002]
 
 
 def trials(task="mode", model="nap", count=5, **values) -> list[Trial]:
     """Trials of one shape that differ in everything in which a pack's may."""
     shape = dict(task=task, model=model, length=12, width=8, heads=2, batch_size=6, epochs=1, steps_per_epoch=20)
-    shape |= dict(eval_samples=16, samples_per_case=4) | ({"pairs": 3} if task in ("recall", "mqar") else {}) | values
+    shape |= dict(eval_samples=16, samples_per_case=4) | SIZES.get(task, {}) | values
     return [
         Trial.from_values(
             {
@@ -77,7 +78,7 @@ def test_readouts_and_positions_follow_plain_models(model, values):
     packed = [pack.step(*data.part(6 * step, 6 * step + 6), step)[0] for step in range(20)]
     tokens, labels = data.part(0, 120)
     for m, trial in enumerate(pack_trials):
-        plain = plain_losses(trial, tokens[m].view(20, 6, -1), labels[m].view(20, 6))
+        plain = plain_losses(trial, tokens[m].view(20, 6, -1), labels[m].view(20, 6, *labels.shape[2:]))
         worst = (torch.stack(packed)[:, m] - torch.tensor(plain, dtype=torch.float64)).abs().max()
         assert worst < 1e-9, f"model {m} is {worst} off"
 

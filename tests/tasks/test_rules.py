@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tasks import TASKS, stream
+from tasks import IGNORED, TASKS, stream
 from tasks.dyck import well_formed, words
 from tasks.recall import different
 
@@ -67,9 +67,41 @@ def test_recall_asks_for_the_value_of_a_key_that_was_shown_once(pairs, values, f
         assert label == recall_label(tokens, pairs)
 
 
+@pytest.mark.parametrize(("pairs", "length", "vocabulary"), [(1, 4, 4), (4, 64, 8192), (8, 32, 18), (16, 256, 101)])
+def test_mqar_asks_for_every_key_once_more_and_for_nothing_else(pairs, length, vocabulary):
+    batch = draw("mqar", 300, length, vocabulary, pairs=pairs)
+    half, context = vocabulary // 2, 2 * pairs
+    assert batch.labels.shape == batch.tokens.shape == (300, length)
+    for tokens, labels in zip(batch.tokens.tolist(), batch.labels.tolist(), strict=True):
+        keys, values = tokens[0:context:2], tokens[1:context:2]
+        assert len(set(keys)) == len(set(values)) == pairs
+        assert all(1 <= key < half for key in keys) and all(half <= value < vocabulary for value in values)
+        asked = [place for place in range(length) if labels[place] != IGNORED]
+        assert all(place >= context and place % 2 == 0 for place in asked)
+        assert sorted(tokens[place] for place in asked) == sorted(keys)
+        assert all(labels[place] == dict(zip(keys, values))[tokens[place]] for place in asked)
+        assert all(tokens[place] == 0 for place in range(context, length) if place not in asked)
+
+
+def test_mqar_asks_as_soon_as_zoologys_generator_does():
+    """The slot of a pair's question, against numpy's draws without replacement as the original makes them."""
+    batch = draw("mqar", 10_000, 32, 64, pairs=4)
+    share = (np.arange(12) + 1.0) ** (0.01 - 1)
+    share /= share.sum()
+    random = np.random.default_rng(0)
+    expected = [random.choice(12, 4, replace=False, p=share) for _ in range(10_000)]
+    for pair in (0, 3):
+        theirs = np.bincount([slots[pair] for slots in expected], minlength=12) / 10_000
+        where = (
+            np.argwhere((batch.tokens == batch.tokens[:, 2 * pair, None]) & (batch.labels != IGNORED))[:, 1] // 2 - 4
+        )
+        assert np.abs(np.bincount(where, minlength=12) / 10_000 - theirs).max() < 0.02
+
+
 def test_guessing_a_shown_value_is_recalls_trivial_answer():
     name, accuracy = TASKS["recall"].having(pairs=4, values=32).baseline(20, 98)
     assert name == "guessing a shown value" and accuracy == pytest.approx(1 / 4 + 3 / 4 / 32, abs=0.02)
+    assert TASKS["mqar"].having(pairs=4).baseline(64, 8192) == ("guessing a shown value", 1 / 4)
     name, accuracy = TASKS["first"].baseline(20, 16)
     assert name == "the best constant answer" and accuracy == pytest.approx(1 / 16, abs=0.01)
 
@@ -79,6 +111,10 @@ def test_different_numbers_are_any_of_them_in_any_order():
     counts = Counter(map(tuple, found.tolist()))
     assert len(counts) == 12 and all(abs(count / 5000 - 1) < 0.08 for count in counts.values())
     assert sorted(different(stream(0, "test"), 1, 5, 5)[0]) == [0, 1, 2, 3, 4]
+    many = different(stream(0, "test"), 50_000, 8, 600)  # drawn again where two are equal
+    assert all(len(set(row)) == 8 for row in many.tolist())
+    counts = np.stack([np.bincount(column, minlength=600) for column in many.T])
+    assert abs(counts - 50_000 / 600).max() < 6 * (50_000 / 600) ** 0.5
 
 
 def test_dyck_words_are_uniform_among_those_of_their_length():
@@ -118,6 +154,17 @@ def test_induction_has_its_marker_twice():
         ("recall", 17, 98, {}, "8 pairs, the marker and the key at the end take 18"),
         ("recall", 100, 41, {}, "it has 7 keys, and 8 pairs need as many; it needs at least 42"),
         ("recall", 100, 20, {"pairs": 4}, "it has 0 keys, and 4 pairs"),
+        (
+            "mqar",
+            30,
+            64,
+            {},
+            "8 pairs and a slot of 2 tokens for each key's question need an even length of at least 32",
+        ),
+        ("mqar", 33, 64, {}, "need an even length"),
+        ("mqar", 64, 16, {}, "8 pairs need at least 18"),
+        ("listops", 7, 16, {}, "length = 7"),
+        ("listops", 64, 20, {}, "the tokens of listops are 16"),
         ("induction", 3, 20, {}, "length = 3"),
         ("induction", 8, 2, {}, "a marker and 2 other tokens"),
     ],
