@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from results.cells import Cell, Cells, Point, Table, in_order
+from results.cells import Cell, Cells, Point, Table, cell_of_values, in_order
 from results.curves import Curves, last_values
+from results.metrics import metric_of
 
 WHICH = ("best", "median", "worst")
 
@@ -91,6 +92,24 @@ def lengths(points: Sequence[Point], rows: Mapping[str, Mapping[str, Any]], curv
                      "mean": float(everything.mean()), "best": max(means)}
                 )  # fmt: skip
     return table
+
+
+def length_cells(table: Table, models: Sequence[str]) -> Cells | None:
+    """The best accuracies of `lengths` as cells of training and evaluation length; None where there are not several of
+    both, or no model was evaluated at several."""
+    trained, judged = (in_order(row[name] for row in table) for name in ("length", "eval_length"))
+    places = [(row["model"], row["length"]) for row in table]
+    if len(trained) < 2 or len(judged) < 2 or len(set(places)) == len(places):
+        return None
+    found = {(row["model"], row["length"], row["eval_length"]): row["best"] for row in table}
+    return Cells(
+        x="training_length", y="evaluation_length", facet=None, metric=metric_of("final_eval_accuracy"),
+        models=tuple(model for model in models if any(row["model"] == model for row in table)), x_values=trained,
+        y_values=judged, facet_values=(None,), averaged_axes=(),
+        cells=tuple(
+            cell_of_values(model, length, eval_length, (best,)) for (model, length, eval_length), best in found.items()
+        ),
+    )  # fmt: skip
 
 
 def _finals(values: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ from results.words import duration, format_value
 
 TEMPLATES = Path(__file__).with_name("templates")
 FIGURES = {"heatmaps", "robustness", "expected_best", "pairwise", "importance", "learning", "cases", "lengths",
-           "paper_rgb", "paper_rgb_cases", "published", "difference", "evolution"}  # fmt: skip
+           "length_heatmaps", "paper_rgb", "paper_rgb_cases", "published", "difference", "evolution"}  # fmt: skip
 TABLES = {"cells", "models", "failures", "robustness", "expected_best", "rate_windows", "pairwise", "importance",
           "learning", "cases", "lengths", "paper_rgb", "paper_rgb_cases", "compared", "compared_models"}  # fmt: skip
 """Names of all that a report may write; nothing else in its folders is touched."""

@@ -44,7 +44,9 @@ def test_a_trial_drops_the_same_alone_and_in_a_pack():
     together = curves(some)
     for m in range(len(some)):
         assert losses(curves(some[m : m + 1])[0]) == pytest.approx(losses(together[m]), abs=1e-9)
-    assert losses(curves(dropping(shares=(0.0,), epochs=2, steps_per_epoch=4))[0]) == pytest.approx(losses(together[0]), abs=1e-9)
+    assert losses(curves(dropping(shares=(0.0,), epochs=2, steps_per_epoch=4))[0]) == pytest.approx(
+        losses(together[0]), abs=1e-9
+    )
 
 
 def test_training_drops_and_evaluation_does_not():
