@@ -26,7 +26,9 @@ class Network:
         spec = self.spec
         parameters = {"embedding": Parameter((spec.vocabulary, spec.width))}
         if spec.positions == "learned":
-            parameters["position"] = Parameter((spec.length, spec.width), scaled=False)
+            parameters["position"] = Parameter(
+                (spec.length, spec.width), scaled=False, std=INIT_STD * spec.position_scale
+            )
         for layer, block in enumerate(self.blocks):
             parameters |= {f"{layer}.{name}": parameter for name, parameter in block.parameters().items()}
         return parameters | linear_parameters("readout", spec.width, spec.outputs)
@@ -49,7 +51,7 @@ class Network:
         if self.spec.positions == "learned":
             x_MBLD = x_MBLD + p["position"][:, None, :length]
         elif self.spec.positions == "sinusoidal":
-            x_MBLD = x_MBLD + sinusoids(length, self.spec.width, x_MBLD)
+            x_MBLD = x_MBLD + self.spec.position_scale * sinusoids(length, self.spec.width, x_MBLD)
         for layer, block in enumerate(self.blocks):
             reads = self.spec.reads(length) if layer == self.spec.depth - 1 else slice(0, length)
             x_MBLD = block(within(p, f"{layer}."), x_MBLD, reads, dropout, layer)

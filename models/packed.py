@@ -35,6 +35,7 @@ class Parameter:
         shape: without the axis of models.
         start: "normal" (truncated at two deviations), "zeros" or "ones".
         scaled: whether `init_scale` multiplies the start.
+        std: deviation of a normal start, before that and before truncation.
         decays: whether weight decay acts on it.
     """
 
@@ -42,6 +43,7 @@ class Parameter:
     start: str = "normal"
     scaled: bool = True
     decays: bool = False
+    std: float = INIT_STD
 
     def initial(self, random: np.random.Generator, init_scale: float) -> np.ndarray:
         """A start value, float64, drawn from `random`."""
@@ -52,7 +54,7 @@ class Parameter:
         draw = random.standard_normal(self.shape)
         while (outside := np.abs(draw) > 2).any():
             draw[outside] = random.standard_normal(np.count_nonzero(outside))
-        return draw * INIT_STD * (init_scale if self.scaled else 1.0)
+        return draw * self.std * (init_scale if self.scaled else 1.0)
 
 
 def linear_parameters(name: str, width_in: int, width_out: int) -> dict[str, Parameter]:

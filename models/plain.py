@@ -214,7 +214,7 @@ class PlainModel(nn.Module):
         if self.spec.positions == "learned":
             x = x + self.position[: tokens.shape[1]]
         elif self.spec.positions == "sinusoidal":
-            x = x + sinusoidal(tokens.shape[1], self.spec.width).to(x)
+            x = x + self.spec.position_scale * sinusoidal(tokens.shape[1], self.spec.width).to(x)
         for layer in self.layers:
             x = layer(x)
         if self.spec.readout == "mean":

@@ -30,6 +30,7 @@ class NetworkSpec:
         feed_forward: hidden width, "4x" the model's, or "matched": so wide that a block without projections has as many
             parameters as an attention block.
         positions: "learned", "sinusoidal" (Vaswani et al. 2017), "rotary" (Su et al. 2021) or "none".
+        position_scale: factor of sinusoids, and of the deviation that learned positions start with.
         depth, width, heads: layers, width of the stream, heads (1 where the mixer has none).
         length: the longest sequence (that of training); learned positions are as many.
         vocabulary: number of tokens.
@@ -55,6 +56,7 @@ class NetworkSpec:
     classes: int
     positional_classes: bool = False
     causal: bool = False
+    position_scale: float = 1.0
 
     @property
     def has_heads(self) -> bool:

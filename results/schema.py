@@ -10,7 +10,7 @@ SCHEMA_VERSION = 4
 """Grows when a column is added or changes meaning. Older shards are read with `OLDER` for what came later, else with
 nulls; a newer one is refused."""
 
-OLDER = {"causal": False, "dropout": 0.0}
+OLDER = {"causal": False, "position_scale": 1.0, "dropout": 0.0}
 """What trials had that were stored before there was the column."""
 
 VERSION_KEY = b"sweep.schema_version"
@@ -53,7 +53,8 @@ VALUES = [
     ("pairs", pa.int32()),  # since 3, as the next; of the tasks `recall` and `mqar`, null for others
     ("values", pa.int32()),
     ("eval_lengths", pa.string()),  # since 3; further evaluation lengths, "64,128"
-    ("causal", pa.bool_()),  # since 4, as the next
+    ("causal", pa.bool_()),  # since 4, as the next two
+    ("position_scale", pa.float64()),
     ("dropout", pa.float64()),
     ("code", pa.string()),  # since 2; hash of a user's own mixer or task, null where both ship
 ]

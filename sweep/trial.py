@@ -28,6 +28,7 @@ DEFAULTS: dict[str, Any] = {
     "width": 128,
     "heads": 4,
     "causal": False,
+    "position_scale": 1.0,
     "init_scale": 1.0,
     "dropout": 0.0,
     "optimizer": "adam",
@@ -93,6 +94,7 @@ class Trial:
     values: int | None
     eval_lengths: str | None
     causal: bool
+    position_scale: float
     dropout: float
     id: str = field(init=False, repr=False, compare=False)
 
@@ -116,6 +118,8 @@ class Trial:
         _follow_couplings(values, resolved)
         if not MIXERS[resolved["mixer"]].heads:
             resolved |= dict.fromkeys(HEADED)
+        if resolved["positions"] not in SCALED_POSITIONS:
+            resolved["position_scale"] = DEFAULTS["position_scale"]
         if not TASKS[resolved["task"]].cases:
             resolved["samples_per_case"] = None
         resolved |= _own_values(values, TASKS[resolved["task"]])
@@ -191,6 +195,7 @@ class Trial:
             classes=task.classes(self.length, self.vocabulary),
             positional_classes=task.answers_position,
             causal=self.causal,
+            position_scale=self.position_scale,
         )
 
     @property
@@ -289,7 +294,7 @@ INDEPENDENT = ("learning_rate", "seed", "weight_decay", "dropout", "init_scale")
 COUPLINGS = ("samples_per_epoch", "samples_per_class", "filler")
 """Values that a study may declare but a trial does not have: steps_per_epoch or length follows from them."""
 
-LATER = ("code", "pairs", "values", "eval_lengths", "causal", "dropout")
+LATER = ("code", "pairs", "values", "eval_lengths", "causal", "position_scale", "dropout")
 """Values that an older store does not have."""
 
 STEP_VALUES = ("steps_per_epoch", "samples_per_epoch", "samples_per_class")
@@ -297,6 +302,9 @@ STEP_VALUES = ("steps_per_epoch", "samples_per_epoch", "samples_per_class")
 
 HEADED = ("heads", "mix_norm", "mix_activation")
 """Values that a mixer without heads has no use for."""
+
+SCALED_POSITIONS = ("learned", "sinusoidal")
+"""Positions that `position_scale` acts on."""
 
 OWN = ("pairs", "values")
 """Values that some tasks alone have."""

@@ -39,6 +39,7 @@ class Values(BaseModel):
     hidden_norm: bool
     feed_forward: Literal[FEED_FORWARDS]  # type: ignore[valid-type]
     positions: Literal[POSITIONS]  # type: ignore[valid-type]
+    position_scale: Rate
     causal: bool
     depth: Count
     width: Count

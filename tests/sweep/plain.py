@@ -28,7 +28,7 @@ def start(net: PlainModel, trial: Trial) -> None:
             while (np.abs(draw) > 2).any():
                 outside = np.abs(draw) > 2
                 draw[outside] = random.standard_normal(outside.sum())
-            draw = draw * INIT_STD * (1.0 if own == "position" else trial.init_scale)
+            draw = draw * INIT_STD * (trial.position_scale if own == "position" else trial.init_scale)
             p.copy_(torch.from_numpy(draw.T if transposed else draw))
 
 
