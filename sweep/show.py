@@ -54,7 +54,7 @@ def _task_summary(name: str) -> str:
     parts = TASK_NAMES[name]
     task = TASKS[parts["task"]]
     length, (trivial, accuracy) = DEFAULTS["length"], task.baseline(DEFAULTS["length"], task.vocabulary)
-    chance = 1 / task.classes(length, task.vocabulary)
+    chance = task.chance(length, task.vocabulary)
     return (
         f"{task.summary}; read as {parts.get('readout', task.readouts[0])}; "
         f"at length {length} and vocabulary {task.vocabulary} chance is {chance:.3g}, {trivial} {accuracy:.3g}"

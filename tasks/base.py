@@ -94,6 +94,10 @@ class Task:
         """`count` fresh sequences of one case, distributed as `sequences` given that case."""
         raise NotImplementedError
 
+    def chance(self, length: int, vocabulary: int) -> float:
+        """Accuracy of an answer drawn from all that there may be."""
+        return 1 / self.classes(length, vocabulary)
+
     def baseline(self, length: int, vocabulary: int) -> tuple[str, float]:
         """The best trivial way to answer, in words, and its accuracy."""
         return "the best constant answer", self.best_constant(length, vocabulary)

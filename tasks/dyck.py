@@ -21,6 +21,7 @@ class Dyck(Task):
     readouts = ("last_token", "first_token", "mean")
     positions = "learned"
     vocabulary = 4
+    JUDGED = 2_000
 
     def check(self, length: int, vocabulary: int) -> None:
         super().check(length, vocabulary)

@@ -121,6 +121,9 @@ class MultiRecall(Task):
         np.put_along_axis(labels, places, values, axis=1)
         return Batch(tokens, labels)
 
+    def chance(self, length: int, vocabulary: int) -> float:
+        return 1 / (vocabulary - vocabulary // 2)  # a value
+
     def baseline(self, length: int, vocabulary: int) -> tuple[str, float]:
         return "guessing a shown value", 1 / self.pairs
 

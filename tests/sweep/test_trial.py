@@ -7,7 +7,9 @@ import pytest
 import sweep.trial
 from models import MODELS
 from results.schema import VALUES
+from results.store import Store
 from sweep.errors import UsageError
+from sweep.plan import make_plan
 from sweep.study import Study
 from sweep.trial import FIELDS, IDENTITY_VERSION, Trial, as_row, identity
 
@@ -206,3 +208,37 @@ def test_lengths_that_cannot_be_judged_are_refused(values, says):
 def test_a_list_of_lengths_that_is_none_is_said(said):
     with pytest.raises(UsageError, match=r"eval_lengths = .* must be a list of different lengths"):
         Study("test", f'title = "t"\ntask = "mode"\n[fixed]\neval_lengths = {said}\n[grid]\nmodel = ["nap"]\n')
+
+
+@pytest.mark.parametrize(
+    ("block", "says"),
+    [
+        ('model = ["nap"]\ndepth = [0]', r"grid\.depth: depth = 0: must be at least 1"),
+        ('model = ["nap"]\nwidth = [16, 20]\nheads = [8]', "width = 20: 8 heads do not divide it; use a multiple of 8"),
+        ('model = ["nap", "sum"]\npositions = ["rotary"]', "mixer sum has no queries and keys to turn; it can be had"),
+        ('model = ["mte"]\npositions = ["rotary"]\nwidth = [12]', "in 4 heads is 3 features each: an even number"),
+        ('model = ["mte"]\ndropout = [1.0]', r"dropout.*1.*less than 1"),
+        ('model = ["mte"]\ndropout = [-0.1]', r"dropout.*at least 0"),
+        ('model = ["mte"]\nposition_scale = [0]', r"position_scale.*greater than 0"),
+        ('model = ["mte"]\ncausal = [1]', "causal = 1: must be true or false"),
+        ('model = ["mte"]\ntask = ["mqar"]\npairs = [40]', "40 pairs and a slot of 2 tokens for each key's question"),
+        ('model = ["mte"]\ntask = ["mqar"]\nvalues = [4]', "values = 4: task mqar has none"),
+        ('model = ["mte"]\ntask = ["mqar"]\nreadout = ["last_token"]', "task mqar can be read as every_token"),
+        ('model = ["mte"]\ntask = ["listops"]\nvocabulary = [20]', "the tokens of listops are 16"),
+    ],
+)
+def test_a_bad_value_in_the_second_block_of_a_union_is_found_before_anything_runs(block, says):
+    where = "" if "task" in block else 'task = ["mode"]\n'
+    body = f'title = "t"\n[[grid]]\ntask = ["mode"]\nmodel = ["nap", "sum"]\n[[grid]]\n{where}{block}\n'
+    with pytest.raises(UsageError, match=says):
+        make_plan(Study("test", body), Store("nowhere"))
+
+
+def test_what_positions_do_not_use_is_no_part_of_the_identity():
+    one, other = (
+        Trial.from_values(dict(task="mode", model="nap", positions="none", position_scale=scale)) for scale in (1.0, 5.0)
+    )
+    assert one.id == other.id and one == other
+    scaled = Trial.from_values(dict(task="mode", model="nap", positions="sinusoidal", position_scale=5.0))
+    assert scaled.id != Trial.from_values(dict(task="mode", model="nap", positions="sinusoidal")).id
+    assert Trial.from_row(as_row(scaled)) == scaled
