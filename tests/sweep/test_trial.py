@@ -235,9 +235,8 @@ def test_a_bad_value_in_the_second_block_of_a_union_is_found_before_anything_run
 
 
 def test_what_positions_do_not_use_is_no_part_of_the_identity():
-    one, other = (
-        Trial.from_values(dict(task="mode", model="nap", positions="none", position_scale=scale)) for scale in (1.0, 5.0)
-    )
+    without = dict(task="mode", model="nap", positions="none")
+    one, other = (Trial.from_values({**without, "position_scale": scale}) for scale in (1.0, 5.0))
     assert one.id == other.id and one == other
     scaled = Trial.from_values(dict(task="mode", model="nap", positions="sinusoidal", position_scale=5.0))
     assert scaled.id != Trial.from_values(dict(task="mode", model="nap", positions="sinusoidal")).id
