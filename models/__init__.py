@@ -16,6 +16,7 @@ class MixerEntry:
         heads: whether it has heads; then its block normalises, activates and projects the concatenated heads.
         products: multiply-adds of one sequence's mixing, without projections: (queries, keys, width, heads) → number.
         causal: whether it can hide later tokens.
+        causal_products: `products` where it does; None: as many.
         rotary: whether it has queries and keys to turn by their positions.
     """
 
@@ -24,6 +25,7 @@ class MixerEntry:
     products: Callable[[int, int, int, int], float]
     causal: bool = False
     rotary: bool = False
+    causal_products: Callable[[int, int, int, int], float] | None = None
 
 
 MIXERS: dict[str, MixerEntry] = {}
@@ -41,6 +43,7 @@ def register_mixer(
     products: Callable[[int, int, int, int], float],
     causal: bool = False,
     rotary: bool = False,
+    causal_products: Callable[[int, int, int, int], float] | None = None,
 ) -> None:
     """Makes the mixer class at `path` ("module:Class") available as `mixer = NAME`; see `MixerEntry`.
 
@@ -49,7 +52,7 @@ def register_mixer(
     """
     if name in MIXERS and MIXERS[name].path != path:
         raise ValueError(f"there is a mixer named {name} already: {MIXERS[name].path}")
-    MIXERS[name] = MixerEntry(path, heads, products, causal, rotary)
+    MIXERS[name] = MixerEntry(path, heads, products, causal, rotary, causal_products)
 
 
 def register_model(name: str, *, mixer: str, **parts: object) -> None:
@@ -89,16 +92,28 @@ def _linear_products(per_head: int) -> Callable[[int, int, int, int], float]:
     return lambda queries, keys, width, heads: per_head * (queries + keys) * width * width / heads
 
 
+def _quadratic_products(queries: int, keys: int, width: int, heads: int) -> float:
+    return 2 * queries * keys * width
+
+
 def _pooling_products(queries: int, keys: int, width: int, heads: int) -> float:
     return keys * width / 2  # an addition or comparison an element is half a multiply-add
 
 
 for _name, _class, _products in (
-    ("softmax", "SoftmaxAttention", lambda queries, keys, width, heads: 2 * queries * keys * width),
+    ("softmax", "SoftmaxAttention", _quadratic_products),
     ("nap", "NormalizedAttention", _linear_products(2)),
     ("non", "LinearAttention", _linear_products(1)),
 ):
-    register_mixer(_name, f"models.mixers.attention:{_class}", heads=True, products=_products, causal=True, rotary=True)
+    register_mixer(
+        _name,
+        f"models.mixers.attention:{_class}",
+        heads=True,
+        products=_products,
+        causal=True,
+        rotary=True,
+        causal_products=_quadratic_products,  # every query has other keys: no linear form
+    )
 for _name, _class, _products in (
     ("sum", "Sum", _pooling_products),
     ("max", "Max", _pooling_products),

@@ -30,8 +30,9 @@ FIRST = slice(0, 1)
 def make_mixer(spec: NetworkSpec) -> Mixer:
     """The mixer that the spec names, its code loaded."""
     module, _, name = MIXERS[spec.mixer].path.partition(":")
-    asked = {"causal": spec.causal, "rotary": spec.positions == "rotary"}
-    return getattr(import_module(module), name)(spec.width, spec.heads, **{k: True for k, v in asked.items() if v})
+    wanted = {"causal": spec.causal, "rotary": spec.positions == "rotary"}
+    options = {option: True for option, is_wanted in wanted.items() if is_wanted}
+    return getattr(import_module(module), name)(spec.width, spec.heads, **options)
 
 
 class Block:
@@ -67,7 +68,7 @@ class Block:
         mixed, bias_MD = self.mixer(p, x_MBLD, reads), x_MBLD.new_zeros(len(x_MBLD), self.spec.width)
         if self.spec.has_heads:
             mixed, bias_MD = self.projected(p, mixed, length, reads), p["output.bias"]
-        one_for_all = mixed.shape[2] == 1 and not (self.spec.has_heads or self.spec.causal)
+        one_for_all = self.mixer.shared and not self.spec.causal
         drop = (
             partial(dropout, site=2 * layer, tokens=FIRST if one_for_all else reads, length=length) if dropout else None
         )

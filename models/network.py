@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from models.blocks import Block
 from models.dropout import Dropout
-from models.packed import INIT_STD, Parameter, Parameters, linear, linear_parameters
+from models.packed import INIT_STD, Parameter, Parameters, fine, linear, linear_parameters
 from models.spec import NetworkSpec
 
 
@@ -40,12 +40,18 @@ class Network:
         offsets = torch.arange(m, device=tokens_MBL.device).view(m, 1, 1) * vocabulary
         return functional.embedding(tokens_MBL + offsets, table_MVD.reshape(m * vocabulary, d))
 
-    def scores(self, p: Parameters, x_MBLD: Tensor, dropout: Dropout | None = None) -> Tensor:
-        """Class scores from embedded tokens; with `dropout` in training.
+    def scores(
+        self, p: Parameters, x_MBLD: Tensor, dropout: Dropout | None = None, places_MBK: Tensor | None = None
+    ) -> Tensor:
+        """Class scores from embedded tokens.
+
+        Args:
+            dropout: in training.
+            places_MBK: for "every_token", the tokens whose scores are wanted; None: all.
 
         Returns:
             [M, B, C]; C is the sequence's length for the readout "pointer", and where the classes are positions.
-            [M, B, L, C] for "every_token".
+            [M, B, L or K, C] for "every_token".
         """
         length = x_MBLD.shape[2]
         if self.spec.positions == "learned":
@@ -57,6 +63,8 @@ class Network:
             x_MBLD = block(within(p, f"{layer}."), x_MBLD, reads, dropout, layer)
         if self.spec.readout == "mean":
             x_MBLD = x_MBLD.mean(dim=2, keepdim=True)
+        if places_MBK is not None:
+            x_MBLD = x_MBLD.gather(2, places_MBK[..., None].expand(-1, -1, -1, self.spec.width))
         scores = linear(p, "readout", x_MBLD)
         if self.spec.readout == "pointer":
             return scores.squeeze(3)
@@ -64,19 +72,20 @@ class Network:
             scores = scores[..., :length]
         return scores if self.spec.readout == "every_token" else scores.squeeze(2)
 
-    def __call__(self, p: Parameters, tokens_MBL: Tensor) -> Tensor:
+    def __call__(self, p: Parameters, tokens_MBL: Tensor, places_MBK: Tensor | None = None) -> Tensor:
         """Class scores from tokens [M, B, L]; see `scores`."""
-        return self.scores(p, self.embedded(p, tokens_MBL))
+        return self.scores(p, self.embedded(p, tokens_MBL), None, places_MBK)
 
 
 def sinusoids(length: int, width: int, like: Tensor) -> Tensor:
     """Fixed positions [L, D]: sines of geometrically falling frequencies in the first half of the features, cosines in
     the second (Vaswani et al. 2017, section 3.5, features reordered); times 0.02, the scale of the embeddings."""
     half = -(-width // 2)
-    rates = 10_000.0 ** (-torch.arange(half, dtype=torch.float64) / max(half, 1))
-    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
+    on = fine(like.device)
+    rates = 10_000.0 ** (-torch.arange(half, **on) / max(half, 1))
+    angles = torch.arange(length, **on)[:, None] * rates
     table = torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width] * INIT_STD
-    return table.to(like.device, like.dtype)
+    return table.to(like.dtype)
 
 
 def within(p: Parameters, prefix: str) -> dict[str, Tensor]:

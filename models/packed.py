@@ -177,6 +177,11 @@ def head_blocks(width: int, heads: int, like: Tensor) -> Tensor:
     return (head[:, None] == head).to(like.dtype)
 
 
+def fine(device: torch.device) -> dict[str, Any]:
+    """How to make a table on a device, so that a step need not wait for a copy: in float64 where there is any."""
+    return {"device": device, "dtype": torch.float32 if device.type == "mps" else torch.float64}
+
+
 def inverse_sqrt(n: int) -> float:
     """1/√n."""
     return 1 / math.sqrt(n)

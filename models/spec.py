@@ -16,6 +16,9 @@ PASS_COST = 70
 """FLOPs of a matrix product in the time that norms, activations and residuals take for an element; measured on a CPU,
 where they are most of the time of narrow models."""
 
+CAUSAL_PASSES = 6
+"""Matrices of weights, of all pairs of tokens, that a causal layer keeps or passes over."""
+
 
 @dataclass(frozen=True)
 class NetworkSpec:
@@ -38,6 +41,7 @@ class NetworkSpec:
         classes: what the readouts other than "pointer" score.
         positional_classes: whether the classes are positions, of which a shorter sequence has fewer.
         causal: whether a token sees those up to itself only.
+        asked: for "every_token", how many tokens of a sequence have a label; None: all.
     """
 
     mixer: str
@@ -57,6 +61,7 @@ class NetworkSpec:
     positional_classes: bool = False
     causal: bool = False
     position_scale: float = 1.0
+    asked: int | None = None
 
     @property
     def has_heads(self) -> bool:
@@ -83,6 +88,22 @@ class NetworkSpec:
         """How many they are."""
         return 1 if self.readout in SINGLE else length
 
+    def answers(self, length: int) -> int:
+        """At how many tokens the readout gives scores."""
+        return 1 if self.readout == "mean" else self.read_count(length) if self.asked is None else self.asked
+
+    def elements(self, length: int) -> int:
+        """Numbers of a sequence in the stream, or as many as its scores, or its weights in a causal mixer, weigh as: a
+        layer makes some 26 numbers of each in the stream, and few of these."""
+        scores = self.answers(length) * self.outputs // 8
+        weights = self.heads * length * length // 4 if self.quadratic else 0
+        return max(length * self.width, scores, weights)
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether layers have the weights of all pairs of tokens: where every query sees other keys."""
+        return self.causal and self.has_heads
+
     def forward_flops(self, length: int) -> float:
         """Floating-point operations of one sequence's forward pass, an addition and a multiplication counting as two.
 
@@ -91,22 +112,25 @@ class NetworkSpec:
         """
         reads = self.read_count(length)
         products = (self.depth - 1) * self._layer_products(length, length) + self._layer_products(reads, length)
-        return 2 * (products + reads * self.width * self.outputs)
+        return 2 * (products + self.answers(length) * self.width * self.outputs)
 
     def _layer_products(self, queries: int, length: int) -> float:
         """Multiply-adds of a layer of which `queries` tokens are read."""
         d = self.width
         projections = (2 * length + 2 * queries) * d * d if self.has_heads else 0
-        mixing = MIXERS[self.mixer].products(queries, length, d, self.heads)
-        if self.causal and self.has_heads and queries > 1:  # every query has other keys: no linear form
-            mixing = 2 * queries * length * d
+        entry = MIXERS[self.mixer]
+        counted = entry.causal_products if self.causal and entry.causal_products is not None else entry.products
+        mixing = counted(queries, length, d, self.heads)
         return projections + mixing + 2 * queries * d * self.hidden_width
 
     def forward_cost(self, length: int) -> float:
         """What the time of a sequence's forward pass goes with: its FLOPs, and what passes over memory cost beside
         them."""
         tokens = (self.depth - 1) * length + self.read_count(length)
-        return self.forward_flops(length) + PASS_COST * tokens * (10 * self.width + 6 * self.hidden_width)
+        passes = tokens * (10 * self.width + 6 * self.hidden_width)
+        if self.quadratic:
+            passes += CAUSAL_PASSES * tokens * length * self.heads
+        return self.forward_flops(length) + PASS_COST * passes
 
     def training_bytes(self, batch: int) -> float:
         """About what training one model in float32 takes of memory: what the backward pass needs of the forward one,
@@ -114,7 +138,9 @@ class NetworkSpec:
         tokens, reads = batch * self.length, batch * self.read_count(self.length)
         layers = (self.depth - 1) * tokens + reads
         activations = layers * (10 * self.width + 4 * self.hidden_width) + 4 * tokens * self.width
-        activations += 3 * reads * self.outputs
+        activations += 3 * batch * self.answers(self.length) * self.outputs
+        if self.quadratic:
+            activations += CAUSAL_PASSES * layers * self.length * self.heads
         parameters = self.vocabulary * self.width + self.depth * (4 * self.width + 2 * self.hidden_width) * self.width
         return 4 * (activations + 6 * parameters)
 

@@ -170,7 +170,7 @@ def lengths(table: Table, *, models: Sequence[str], chance: float | None = None)
         for length, axes in zip(trained, fields):
             axes.set_title(f"trained at {length}", pad=3)
             for model, rows in _by_model([row for row in table if row["length"] == length]).items():
-                rows = sorted(rows, key=lambda row: row["eval_length"])
+                rows = sorted((row for row in rows if row["best"] is not None), key=lambda row: row["eval_length"])
                 places, bests = [row["eval_length"] for row in rows], [row["best"] for row in rows]
                 axes.plot(places, bests, marker="o", markersize=3, label=model, **_line_style(models.index(model)))
             axes.set_xscale("log", base=2)

@@ -50,7 +50,7 @@ VALUES = [
     ("eval_length", pa.int32()),
     ("eval_samples", pa.int32()),
     ("samples_per_case", pa.int32()),
-    ("pairs", pa.int32()),  # since 3, as the next; of the tasks `recall` and `mqar`, null for others
+    ("pairs", pa.int32()),  # since 3, as the next; of `recall`, `pairs` of `mqar` too; else null
     ("values", pa.int32()),
     ("eval_lengths", pa.string()),  # since 3; further evaluation lengths, "64,128"
     ("causal", pa.bool_()),  # since 4, as the next two

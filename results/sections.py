@@ -76,9 +76,7 @@ def _of_curves(drawn: Drawn, material: Material, cells: Cells, lines: dict[str, 
         drawn.figures["lengths"] = figures.lengths(by_length, models=cells.models)
         drawn.switchable.add("lengths")
         if (by_both := curve_tables.length_cells(by_length, cells.models)) is not None:
-            scale = heatmaps.Scale(
-                "final accuracy, best setting", Normalize(0.0, 1.0), chance=lines["chance"], trivial=material.trivial
-            )
+            scale = heatmaps.Scale("final accuracy, best setting", Normalize(0.0, 1.0))
             drawn.figures["length_heatmaps"] = heatmaps.panels(heatmaps.panels_of(by_both), by_both, scale)
     if cells.facet is not None:
         return  # the following have a panel a model

@@ -43,7 +43,8 @@ def is_stem(name: str) -> bool:
 
 
 def to_table(rows: Sequence[dict] | pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows as a table of exactly `schema`: what a row leaves out is null.
+    """Rows as a table of exactly `schema`: what a row leaves out is null; a column that a table leaves out, as `OLDER`
+    says.
 
     Raises: ValueError for a column that the schema lacks, pyarrow.ArrowInvalid or ArrowTypeError for a value of
     another type than its column's.

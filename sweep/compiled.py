@@ -55,9 +55,7 @@ def compiled_step(step: Step, key: tuple, eager: Update) -> Update:
         _compiled[key] = torch.compile(step.functional, dynamic=False, fullgraph=True)
     program = _compiled[key]
 
-    def update(
-        adam: Adam, tokens_MBL: Tensor, labels: Tensor, rate_M1: Tensor, dropout: Dropout | None = None
-    ) -> Outcome:
+    def update(adam: Adam, tokens_MBL: Tensor, labels: Tensor, rate_M1: Tensor, dropout: Dropout | None) -> Outcome:
         noise = (dropout.keys, dropout.share_M) if dropout else None
         try:
             if not _broken:

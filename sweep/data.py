@@ -46,8 +46,7 @@ class Stacked:
     @property
     def answers(self) -> int:
         """Answers that each model is asked for; every sequence has as many."""
-        first = self.labels[0, 0]
-        return self.labels.shape[1] * int((first != IGNORED).sum())
+        return self.labels.shape[1] * int((self.labels[0, 0] != IGNORED).sum())
 
     @property
     def nbytes(self) -> int:
@@ -103,13 +102,27 @@ def stacked(trials: Sequence[Trial], draw: Callable[[Trial], Batch]) -> Stacked:
     for trial in trials:
         key = (trial.seed, trial.case_bias)
         if key not in drawn:
-            drawn[key] = draw(trial)
+            drawn[key] = _asked_alike(trial, draw(trial))
     index = {key: i for i, key in enumerate(drawn)}
     draw_M = torch.tensor([index[trial.seed, trial.case_bias] for trial in trials])
     tokens, labels = (
         torch.from_numpy(np.stack([getattr(batch, name) for batch in drawn.values()])) for name in ("tokens", "labels")
     )
     return Stacked(tokens, labels, draw_M)
+
+
+def _asked_alike(trial: Trial, batch: Batch) -> Batch:
+    """The batch. Raises ValueError where its task labels other tokens than it says: results would be nonsense."""
+    if batch.labels.ndim == 2:
+        length = batch.labels.shape[1]
+        asked = trial.generator.asked(length)
+        counts = (batch.labels != IGNORED).sum(axis=1)
+        if (counts != (length if asked is None else asked)).any():
+            raise ValueError(
+                f"task {trial.task}: sequences of {length} tokens have {counts.min()} to {counts.max()} labels, and "
+                f"Task.asked says {'all' if asked is None else asked}"
+            )
+    return batch
 
 
 def eval_sets(trial: Trial) -> list[tuple[str, int]]:

@@ -33,7 +33,7 @@ class Epoch:
         update: Callable[[Tensor, Tensor, Tensor, Dropout | None], Outcome],
         data: Stacked,
         rates_SM1: Tensor,
-        dropout: Dropout | None = None,
+        dropout: Dropout | None,
         capture: bool = True,
     ):
         steps, models, _ = rates_SM1.shape
@@ -54,13 +54,13 @@ class Epoch:
         """[U, S·B, …] → [U, S, B, …]."""
         return t.unflatten(1, (self.steps, -1))
 
-    def run(self, data: Stacked, rates_SM1: Tensor, dropout: Dropout | None = None) -> Outcome:
+    def run(self, data: Stacked, rates_SM1: Tensor, dropout: Dropout | None) -> Outcome:
         """Trains an epoch with these learning rates and this dropout. Returns losses and right answers of every step,
         [S, M]; the next epoch writes over them."""
         self.tokens.copy_(self._by_step(data.tokens), non_blocking=True)
         self.labels.copy_(self._by_step(data.labels), non_blocking=True)
         self.rates.copy_(rates_SM1)
-        if self.dropout and dropout:
+        if self.dropout is not None and dropout is not None:
             self.dropout.keys.copy_(dropout.keys)
         self.at.zero_()
         for _ in range(self.steps):

@@ -79,11 +79,17 @@ def measurements(totals: Sequence[Totals]) -> list[list[Measurement]]:
 
 
 def losses_and_hits(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean cross-entropy [M] and right answers [M] of scores [M, …, C] against labels [M, …]. Labels `IGNORED` count
-    for neither."""
+    """Mean cross-entropy [M] and right answers [M] of scores [M, …, C] against labels [M, …]."""
     m = scores.shape[0]
-    flat = functional.cross_entropy(scores.flatten(0, -2), labels.flatten(), reduction="none", ignore_index=IGNORED)
+    flat = functional.cross_entropy(scores.flatten(0, -2), labels.flatten(), reduction="none")
     correct_M = (scores.detach().argmax(dim=-1) == labels).flatten(1).sum(dim=1)
-    if labels.dim() == 2:  # one answer a sequence, never ignored
-        return flat.view(m, -1).mean(dim=1), correct_M
-    return flat.view(m, -1).sum(dim=1) / (labels != IGNORED).flatten(1).sum(dim=1), correct_M
+    return flat.view(m, -1).mean(dim=1), correct_M
+
+
+def asked_of(labels: Tensor, asked: int | None) -> tuple[Tensor, Tensor | None]:
+    """The labels [M, B, K] of the K tokens of each sequence that have one, and where these stand, [M, B, K]; without
+    `asked` the labels as they are, and None."""
+    if asked is None:
+        return labels, None
+    places = torch.argsort((labels != IGNORED).to(torch.int8), dim=2, descending=True, stable=True)[:, :, :asked]
+    return labels.gather(2, places), places

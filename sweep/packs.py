@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from sweep.trial import Trial
 
 PACK_ELEMENTS = 2**20
-"""Elements of the stream (models × sequences × length × width) that a pack may have on a CPU: at width 16 and length
-128, packs of 16. Up to there a model's step gets cheaper with every doubling of narrow packs; beyond, nothing more is
-gained (docs/performance.md)."""
+"""Elements (models × sequences × `NetworkSpec.elements`) that a pack may have on a CPU: at width 16 and length 128,
+packs of 16. Up to there a model's step gets cheaper with every doubling of narrow packs; beyond, nothing more is gained
+(docs/performance.md)."""
 
 MOST_IN_A_PACK = 64
 """A pack is lost whole, so on a CPU it never gets wider than this."""
@@ -37,7 +37,7 @@ def pack_width(trial: Trial, memory: int | None = None) -> int:
     if memory is not None:
         fit = int(MEMORY_SHARE * memory // trial.network.training_bytes(trial.batch_size))
         return max(1, min(MOST_ON_A_GPU, fit))
-    elements = trial.batch_size * trial.length * trial.width
+    elements = trial.batch_size * trial.network.elements(trial.length)
     return max(1, min(MOST_IN_A_PACK, PACK_ELEMENTS // elements))
 
 

@@ -106,7 +106,8 @@ def unlike_the_papers(material: Material, study: Study) -> list[str]:
     """In words, the sizes in which a study's trials are not those of the paper, axes aside."""
     some = Trial.from_values({"task": study.fixed["task"], "model": "nap"})
     names = ("length", "vocabulary", "depth", "width", "heads", "batch_size", "epochs", "steps_per_epoch", "positions",
-             "weight_decay", "init_scale", "case_bias", "eval_samples")  # fmt: skip
+             "position_scale", "causal", "weight_decay", "dropout", "init_scale", "case_bias",
+             "eval_samples")  # fmt: skip
     differing = []
     for name in names:
         found: set[Any] = {row.get(name) for row in material.rows.values()} - {None}

@@ -14,7 +14,7 @@ from torch import Tensor
 from models.dropout import Dropout
 from models.network import Network
 from models.packed import Parameters
-from sweep.measure import losses_and_hits
+from sweep.measure import asked_of, losses_and_hits
 from sweep.optim import Adam, clip_factors
 from sweep.trial import Trial
 
@@ -99,7 +99,8 @@ class Step:
         embedded = self.network.embedded(p, tokens_MBL)
         if nudge is not None and self.trial.clip_norm:
             embedded = embedded + nudge
-        loss_M, correct_M = losses_and_hits(self.network.scores(p, embedded, dropout), labels)
+        labels, places = asked_of(labels, self.network.spec.asked)
+        loss_M, correct_M = losses_and_hits(self.network.scores(p, embedded, dropout, places), labels)
         return embedded, loss_M, correct_M
 
     def clipped(self, gradients: Sequence[Tensor], embedded_gradient: Tensor) -> list[Tensor]:

@@ -18,13 +18,13 @@ from sweep.values import check_name, checked
 
 STUDIES = Path(__file__).parent / "studies"
 
-NAMING = ("task", "readout", "positions", "model", *PARTS, "heads", "samples_per_case")
+NAMING = ("task", "readout", "positions", "position_scale", "model", *PARTS, "heads", "samples_per_case")
 """Values that can make two points of a grid one trial: names of parts, parts, and what a model may have no use for."""
 
 COUPLED = ("batch_size", "vocabulary", "steps_per_epoch", "length", "pairs", *COUPLINGS)
 """Values that can do so too where a study declares a coupling."""
 
-STRUCTURE = (*NAMING, *COUPLED, "values", "case_bias", "width")
+STRUCTURE = (*NAMING, *COUPLED, "values", "case_bias", "width", "causal", "eval_lengths")
 """Values that may not go together. The others never make a trial impossible."""
 
 MOST_CHECKED = 5_000

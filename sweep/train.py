@@ -22,7 +22,7 @@ from models.packed import stack
 from sweep.compiled import Update, compiled_step, pays
 from sweep.data import Ahead, Drawn, drawn, dropout_keys, eval_sets
 from sweep.epoch import Epoch
-from sweep.measure import Measurement, Totals, losses_and_hits, measurements
+from sweep.measure import Measurement, Totals, asked_of, losses_and_hits, measurements
 from sweep.optim import Adam, step_factor
 from sweep.step import Outcome, Step, products_in
 from sweep.trial import Trial
@@ -32,7 +32,7 @@ DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.float32, "
 """Types of parameters, by precision."""
 
 EVAL_ELEMENTS = {"cpu": 2**21, "cuda": 2**25, "mps": 2**23}
-"""An evaluation runs in chunks of about as many stream elements (models × sequences × length × width), by device. On a
+"""An evaluation runs in chunks of about as many elements (models × sequences × `NetworkSpec.elements`), by device. On a
 CPU from 2^17 to 2^21 make no difference that can be measured: layers work in pieces of their own."""
 
 
@@ -139,7 +139,7 @@ class Pack:
         return self._column("weight_decay") * torch.cat(masks)
 
     def _eager(
-        self, adam: Adam, tokens_MBL: Tensor, labels: Tensor, rate_M1: Tensor, dropout: Dropout | None = None
+        self, adam: Adam, tokens_MBL: Tensor, labels: Tensor, rate_M1: Tensor, dropout: Dropout | None
     ) -> Outcome:
         return self.step_of.eager(adam, self.p, tokens_MBL, labels, rate_M1, dropout)
 
@@ -213,11 +213,14 @@ class Pack:
         totals = Totals.zero(given.split, given.length, given.case, len(self.trials), self.device)
         data = given.data.to(self.device)
         count = data.tokens.shape[1]
-        chunk = max(EVAL_ELEMENTS[self.device.type] // (len(self.trials) * given.length * self.first.width), 1)
+        asked = self.first.generator.asked(given.length)
+        elements = len(self.trials) * self.network.spec.elements(given.length)
+        chunk = max(EVAL_ELEMENTS[self.device.type] // elements, 1)
         for start in range(0, count, chunk):
             tokens, labels = data.part(start, start + chunk)
             with products_in(self.first.precision, self.device):
-                loss_M, correct_M = losses_and_hits(self.network(self.p, tokens), labels)
+                labels, places = asked_of(labels, asked)
+                loss_M, correct_M = losses_and_hits(self.network(self.p, tokens, places), labels)
             totals.add(loss_M, correct_M, tokens.shape[1] * given.data.answers // count)
         return totals
 

@@ -44,8 +44,8 @@ DEFAULTS: dict[str, Any] = {
     "eval_samples": 1024,
     "samples_per_case": 1000,
 }
-"""The NAP paper's values, for what a study leaves out. A released default never changes (law 1). Readout, vocabulary
-and positions have the task's default; parts of a model have the model's before these."""
+"""The NAP paper's values, for what a study leaves out. A released default never changes (law 1). Readout, vocabulary,
+positions and causal have the task's default; parts of a model have the model's before these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Trial:
     Values are as `sweep.values.Values` describes them. What a mixer without heads has no use for is None.
 
     Attributes:
-        pairs, values: of `recall` and `mqar`; None for tasks without.
+        pairs, values: of `recall`, `pairs` of `mqar` as well; None for tasks without.
         eval_lengths: further lengths of evaluation sequences, ascending: "64,128"; None: that of the task alone.
         code: what a user's own mixer or task is, by content (`sweep.plugins`); None where both ship.
         id: 128 bits of a hash over the canonical form, in hexadecimal.
@@ -112,7 +112,7 @@ class Trial:
         Raises:
             UsageError: an unknown task, model or mixer, or values that do not go together.
         """
-        resolved = {**DEFAULTS, **_model_parts(values), **_task_parts(values), **values}
+        resolved = {**DEFAULTS, **_task_parts(values), **_model_parts(values), **values}
         resolved.pop("model", None)
         resolved["task"] = TASK_NAMES[values["task"]]["task"]
         _follow_couplings(values, resolved)
@@ -195,6 +195,7 @@ class Trial:
             classes=task.classes(self.length, self.vocabulary),
             positional_classes=task.answers_position,
             causal=self.causal,
+            asked=task.asked(self.length),
             position_scale=self.position_scale,
         )
 
@@ -244,7 +245,7 @@ class Trial:
         if self.positions == "learned" and longest > self.length:
             raise UsageError(
                 f'positions = "learned": {self.task} is evaluated at length {longest}, beyond the {self.length} '
-                'positions that training learns; "sinusoidal" or "none" have no end'
+                'positions that training learns; "sinusoidal", "rotary" or "none" have no end'
             )
         if task.answers_position and longest > self.length:
             raise UsageError(
@@ -258,6 +259,11 @@ class Trial:
 
     def _check_mixer(self) -> None:
         entry = MIXERS[self.mixer]
+        if self.causal and self.readout == "first_token":
+            raise UsageError(
+                f"causal = true: task {self.task} is read at its first token here, which sees nothing but itself; "
+                'readout = "last_token" or "mean", where a task has them, sees the rest'
+            )
         if self.causal and not entry.causal:
             raise UsageError(f"causal = true: mixer {self.mixer} cannot hide later tokens")
         if self.positions == "rotary" and not entry.rotary:

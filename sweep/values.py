@@ -50,7 +50,7 @@ class Values(BaseModel):
     clip_norm: NotNegative
     learning_rate: Rate
     weight_decay: NotNegative
-    dropout: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+    dropout: Annotated[float, Field(ge=0, le=0.999, allow_inf_nan=False)]
     batch_size: Count
     epochs: Count
     steps_per_epoch: Count

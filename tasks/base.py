@@ -27,8 +27,8 @@ class Batch:
 
     Attributes:
         tokens: [count, length], int32.
-        labels: [count], int64; [count, length] for the readout "every_token", `IGNORED` where nothing is asked, which
-            is at as many tokens in every sequence.
+        labels: [count], int64; [count, length] for the readout "every_token", `IGNORED` where nothing is asked; see
+            `Task.asked`.
     """
 
     tokens: np.ndarray
@@ -62,6 +62,7 @@ class Task:
     answers_position: bool = False
     own: Mapping[str, int] = MappingProxyType({})
     JUDGED = 10_000
+    """Sequences from which the accuracy of a trivial answer is computed."""
 
     def having(self, **own: int) -> "Task":
         """This task with other values of its own."""
@@ -85,6 +86,11 @@ class Task:
     def classes(self, length: int, vocabulary: int) -> int:
         """How many classes the readouts other than `pointer` score."""
         raise NotImplementedError
+
+    def asked(self, length: int) -> int | None:
+        """How many tokens of every sequence have a label, where not all of them and for the readout "every_token"; else
+        None."""
+        return None
 
     def sequences(self, random: np.random.Generator, count: int, length: int, vocabulary: int) -> Batch:
         """`count` fresh sequences as the task draws them."""

@@ -65,7 +65,7 @@ class Recall(Task):
         return Batch(tokens, answers[rows, asked].astype(np.int64))
 
     def baseline(self, length: int, vocabulary: int) -> tuple[str, float]:
-        batch = self.sequences(stream(0, "best constant"), 10_000, length, vocabulary)
+        batch = self.sequences(stream(0, "best constant"), self.JUDGED, length, vocabulary)
         shown = batch.tokens[:, 1] - self.FIRST_VALUE
         return "guessing a shown value", float((shown == batch.labels).mean())
 
@@ -106,10 +106,13 @@ class MultiRecall(Task):
     def classes(self, length: int, vocabulary: int) -> int:
         return vocabulary
 
+    def asked(self, length: int) -> int:
+        return self.pairs
+
     def sequences(self, random: np.random.Generator, count: int, length: int, vocabulary: int) -> Batch:
         half, context = vocabulary // 2, 2 * self.pairs
-        keys = different(random, count, self.pairs, half - 1) + 1
-        values = different(random, count, self.pairs, vocabulary - half) + half
+        keys = different_of_many(random, count, self.pairs, half - 1) + 1
+        values = different_of_many(random, count, self.pairs, vocabulary - half) + half
         slots = np.arange((length - context) // 2)
         # the order of exponential times with these rates is that of draws without replacement
         times = random.standard_exponential((count, len(slots)), dtype=np.float32) * (slots + 1) ** (1 - self.POWER)
@@ -161,8 +164,6 @@ def different(random: np.random.Generator, count: int, chosen: int, among: int) 
     """[count, chosen] different numbers below `among`, in random order; every order of every choice as likely."""
     if chosen == among:
         return random.permuted(np.broadcast_to(np.arange(among), (count, among)), axis=1)
-    if among > MOST_SORTED and among > chosen * chosen:
-        return _redrawn(random, count, chosen, among)
     return first_of(random.random((count, among), dtype=np.float32), chosen)
 
 
@@ -175,8 +176,11 @@ def first_of(times: np.ndarray, chosen: int) -> np.ndarray:
     return np.take_along_axis(smallest, order, axis=1)
 
 
-def _redrawn(random: np.random.Generator, count: int, chosen: int, among: int) -> np.ndarray:
-    """`different` where numbers are seldom equal: rows in which some are, are drawn anew."""
+def different_of_many(random: np.random.Generator, count: int, chosen: int, among: int) -> np.ndarray:
+    """The same, distributed alike, and fast also where `among` is large: rows in which numbers are equal are drawn
+    anew."""
+    if among <= max(MOST_SORTED, chosen * chosen):
+        return different(random, count, chosen, among)
     drawn = random.integers(0, among, (count, chosen))
     rows = np.arange(count)
     while len(rows):

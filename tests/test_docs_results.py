@@ -11,6 +11,7 @@ import pytest
 from results.schema import CURVES, TRIALS, VERSION_KEY
 from results.shards import new_stem
 from results.store import Store
+from sweep.trial import LATER
 from tests.readme import code_blocks
 from tests.results.conftest import START, append, curve_rows, trial_row
 
@@ -76,9 +77,9 @@ def folder(tmp_path_factory) -> Path:
 
 
 def save_as_version_1(store: Store, row: dict) -> None:
-    """A pair of shards as the first version wrote them, without the column `code`; its row has no attempt."""
+    """A pair of shards as the first version wrote them, without the columns that came later; its row has no attempt."""
     stem, curves = new_stem(), pa.Table.from_pylist(curve_rows(row, 4), schema=CURVES)
-    older = pa.schema([field for field in TRIALS if field.name != "code"], metadata={VERSION_KEY: b"1"})
+    older = pa.schema([field for field in TRIALS if field.name not in LATER], metadata={VERSION_KEY: b"1"})
     for kind, table in (
         ("curves", curves.replace_schema_metadata({VERSION_KEY: b"1"})),
         ("trials", pa.Table.from_pylist([row | {"attempt": None}], schema=older)),

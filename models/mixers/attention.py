@@ -14,6 +14,7 @@ from models.mixers.base import Mixer
 from models.packed import (
     Parameter,
     Parameters,
+    fine,
     head_blocks,
     inverse_sqrt,
     linear_parameters,
@@ -88,8 +89,7 @@ class SoftmaxAttention(Attention):
         if self.takes_kernels(x_MBLD, SOFTMAX_HEAD_WIDTHS, hides):
             return SoftmaxHeads.apply(self.heads, *self.projected(p, x_MBLD, reads))
         q, k, v = (self.split_heads(part) for part in self.project(p, x_MBLD, reads))
-        mask = visible(reads, k.shape[2], k.device) if hides else None
-        return self.joined(functional.scaled_dot_product_attention(q, k, v, attn_mask=mask), len(x_MBLD))
+        return self.joined(functional.scaled_dot_product_attention(q, k, v, is_causal=hides), len(x_MBLD))
 
 
 class NormalizedAttention(Attention):
@@ -149,7 +149,7 @@ class LinearAttention(Attention):
         scale = inverse_sqrt(self.width // self.heads)
         if hides:
             logits = self.split_heads(q) @ self.split_heads(k).transpose(2, 3)
-            weights = logits * (visible(reads, k.shape[2], k.device) * scale)
+            weights = logits * scale * visible(reads, k.shape[2], k.device)
             return self.joined(weights @ self.split_heads(v), len(k))
         (qKV,) = key_products(q, k, (v,), self.heads)
         return qKV * scale
@@ -163,9 +163,10 @@ def visible(reads: slice, length: int, device: torch.device) -> Tensor:
 def rotations(length: int, head: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Cosines and sines of position · 10,000^(−2i/E), each [L, 1, E/2]: rotary positions (Su et al. 2021, RoFormer,
     arXiv 2104.09864)."""
-    rates = 10_000.0 ** (-torch.arange(0, head, 2, dtype=torch.float64) / head)
-    angles = (torch.arange(length, dtype=torch.float64)[:, None] * rates)[:, None]
-    return angles.cos().to(like.device, like.dtype), angles.sin().to(like.device, like.dtype)
+    on = fine(like.device)
+    rates = 10_000.0 ** (-torch.arange(0, head, 2, **on) / head)
+    angles = (torch.arange(length, **on)[:, None] * rates)[:, None]
+    return angles.cos().to(like.dtype), angles.sin().to(like.dtype)
 
 
 def turned(x_MBRD: Tensor, heads: int, cos: Tensor, sin: Tensor) -> Tensor:

@@ -14,8 +14,13 @@ class Mixer:
         causal: whether a token sees those up to itself only.
         rotary: whether queries and keys are turned by their positions.
 
+    Attributes:
+        shared: whether all tokens get one value, [M, B, 1, D], unless it is causal.
+
     `causal` and `rotary` are given to mixers that are registered as having them, and only where they are true.
     """
+
+    shared = False
 
     def __init__(self, width: int, heads: int, causal: bool = False, rotary: bool = False):
         self.width = width

@@ -14,6 +14,8 @@ from models.packed import Parameters
 class Sum(Mixer):
     """Sum over the tokens."""
 
+    shared = True
+
     def __call__(self, p: Parameters, x_MBLD: Tensor, reads: slice) -> Tensor:
         x_MBLD, hides = self.seen(x_MBLD, reads)
         return x_MBLD.cumsum(dim=2)[:, :, reads] if hides else x_MBLD.sum(dim=2, keepdim=True)
@@ -21,6 +23,8 @@ class Sum(Mixer):
 
 class Mean(Mixer):
     """Mean over the tokens: a sum whose scale does not depend on the length."""
+
+    shared = True
 
     def __call__(self, p: Parameters, x_MBLD: Tensor, reads: slice) -> Tensor:
         x_MBLD, hides = self.seen(x_MBLD, reads)
@@ -33,6 +37,8 @@ class Mean(Mixer):
 class Max(Mixer):
     """Largest value over the tokens, for every feature apart."""
 
+    shared = True
+
     def __call__(self, p: Parameters, x_MBLD: Tensor, reads: slice) -> Tensor:
         x_MBLD, hides = self.seen(x_MBLD, reads)
         return x_MBLD.cummax(dim=2).values[:, :, reads] if hides else x_MBLD.amax(dim=2, keepdim=True)
@@ -40,6 +46,8 @@ class Max(Mixer):
 
 class NoMixing(Mixer):
     """Nothing: what a model can do that looks at each token alone."""
+
+    shared = True
 
     def __call__(self, p: Parameters, x_MBLD: Tensor, reads: slice) -> Tensor:
         return x_MBLD.new_zeros(()).expand(x_MBLD.shape[0], x_MBLD.shape[1], 1, x_MBLD.shape[3])

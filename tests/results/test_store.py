@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from results.schema import CURVES, SCHEMA_VERSION, TRIALS, VERSION_KEY
+from results.schema import CURVES, OLDER, SCHEMA_VERSION, TRIALS, VERSION_KEY
 from results.shards import new_stem
 from results.store import Outcome, Store, StoreError
 
@@ -214,6 +214,20 @@ def test_a_shard_of_an_older_schema_reads_with_nulls_for_what_came_later(store, 
     assert store.trials(["host"])["host"].to_pylist() == [None, "ada"]
 
 
+def test_what_an_older_trial_had_is_read_where_its_shard_lacks_the_column(store, make):
+    make.append(store, make.trial_row(1))
+    make.append(store, {**make.trial_row(2), "dropout": 0.5, "causal": True, "position_scale": 4.0})
+    old = shard(store, "trials")
+    for name in OLDER:
+        with_version(old, version=3, drop=name)
+    expected = [{**OLDER, "seed": 1}, {"causal": True, "position_scale": 4.0, "dropout": 0.5, "seed": 2}]
+    for _ in range(2):
+        assert sorted(store.trials([*OLDER, "seed"]).to_pylist(), key=lambda row: row["seed"]) == expected
+        assert [row["dropout"] for row in store.trials().sort_by("seed").to_pylist()] == [0.0, 0.5]
+        store.compact()
+    assert set(OLDER) <= set(TRIALS.names)
+
+
 @pytest.mark.parametrize("kind", ["trials", "curves"])
 def test_a_newer_store_is_refused_with_what_to_do(store, make, kind):
     make.append(store, make.trial_row())
@@ -280,9 +294,7 @@ def test_importing_the_store_loads_no_drawing_library():
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=False).returncode == 0
 
 
-def test_a_flush_costs_the_same_in_a_full_store_and_reading_ids_takes_well_under_a_second_and_a_half(
-    store, make, unsynced
-):
+def test_a_flush_costs_the_same_in_a_full_store_and_reading_ids_is_fast_beside_writing_them(store, make, unsynced):
     trials = [make.trial_row(seed) for seed in range(10_000)]
     seconds = []
     for start in range(0, len(trials), 20):
@@ -292,7 +304,7 @@ def test_a_flush_costs_the_same_in_a_full_store_and_reading_ids_takes_well_under
     assert sorted(seconds[-100:])[50] < 3 * sorted(seconds[:100])[50]
     begin = time.perf_counter()
     assert len(store.outcomes()) == 10_000
-    assert time.perf_counter() - begin < 1.5
+    assert time.perf_counter() - begin < sum(seconds) / 2
 
 
 def test_a_link_to_nothing_is_a_bad_shard_and_not_a_store_in_motion(tmp_path):

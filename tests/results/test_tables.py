@@ -256,6 +256,21 @@ def test_lengths_are_shown_where_there_are_several_and_name_the_best_setting(mak
     assert found[256] == (128, 4, pytest.approx(0.75), pytest.approx(1.0))
 
 
+def test_lengths_make_cells_in_which_diverged_failed_and_missing_are_told_apart(make):
+    values = {"nap": {8: 0.9, 16: "diverged", 32: "failed", 64: None}}
+    points, rows = make.grid(["nap"], [8, 16, 32, 64], [0.1], 2, outcome=by_place(values))
+    points = [{**point, "length": point["width"]} for point in points]
+    rows = {id_: {**row, "length": row["width"]} for id_, row in rows.items()}
+    further = [{**row, "length": 256} for id_ in rows for row in make.curve_rows(rows[id_])]
+    table = curve_tables.lengths(points, rows, curves_of(rows, make, more=further))
+    cells = curve_tables.length_cells(table, ["nap", "never run"])
+    states = {(cell.x, cell.y): (cell.state, cell.n_planned) for cell in cells.cells}
+    assert cells.models == ("nap",) and cells.x_values == (8, 16, 32, 64)
+    assert states[8, 256] == ("measured", 2) and states[16, 256] == ("diverged", 2)
+    assert states[32, 256] == ("failed", 2) and states[64, 256] == ("missing", 2)
+    assert curve_tables.length_cells([row for row in table if row["length"] == 8], ["nap"]) is None
+
+
 def test_counts_are_by_status(make):
     found = [("ok", 0.8), ("diverged", None), ("failed", None), ("oom", None), None, ("ok", 0.4)]
     points, rows = make.grid(["nap"], [8], [0.1], 6, outcome=outcomes(*found))

@@ -36,16 +36,17 @@ def drop(net: PlainModel, keys: np.ndarray, trial: Trial) -> None:
     """Sets what the layers of a model drop in one step, with keys [2 · depth, 2]."""
 
     def dropped(x: torch.Tensor, site: int) -> torch.Tensor:
-        noise = kept(keys[site], tuple(x.shape), trial.dropout, trial.length)
-        return x * torch.from_numpy(noise / (1 - trial.dropout))
+        left_out = round(trial.dropout * 2**16)
+        noise = kept(keys[site], tuple(x.shape), left_out, trial.length)
+        return x * torch.from_numpy(noise / (1 - left_out / 2**16))
 
     for number, layer in enumerate(net.layers):
         layer.drops = [partial(dropped, site=2 * number + branch) for branch in (0, 1)]
 
 
-def kept(key: np.ndarray, shape: tuple[int, ...], share: float, length: int) -> np.ndarray:
+def kept(key: np.ndarray, shape: tuple[int, ...], share: int, length: int) -> np.ndarray:
     """Which values [B, L, D] of sequences of `length`, or [B, 1, D] that all tokens share, are kept: lowbias32 of where
-    each stands, in numpy, with a key of two words."""
+    each stands, in numpy, with a key of two words; `share` / 65,536 of them are left out."""
     batch, tokens, width = shape
     first, second = key.astype(np.uint32)
     row = -(-width // 2)
@@ -55,7 +56,7 @@ def kept(key: np.ndarray, shape: tuple[int, ...], share: float, length: int) -> 
     words = (words ^ (words >> 15)) * np.uint32(0x846CA68B)
     words ^= words >> 16
     halves = np.stack([words & 0xFFFF, words >> 16], axis=3).astype(np.uint16).view(np.int16)
-    return halves.reshape(batch, tokens, -1)[:, :, :width] >= share * 2**16 - 2**15
+    return halves.reshape(batch, tokens, -1)[:, :, :width] >= share - 2**15
 
 
 def plain_losses(trial: Trial, tokens: torch.Tensor, labels: torch.Tensor) -> list[float]:

@@ -196,7 +196,7 @@ def test_the_second_interrupt_stops_now_and_keeps_what_was_finished(folder):
     running.send_signal(signal.SIGINT)
     started = time.monotonic()
     output, _ = running.communicate(timeout=60)
-    assert running.returncode == 130 and time.monotonic() - started < 10
+    assert running.returncode == 130 and time.monotonic() - started < 30
     assert "32 trials left" in output
     assert len(Store(folder / "store").outcomes()) == before == 4
 

@@ -160,12 +160,12 @@ def test_a_study_knows_its_trials_without_expanding():
     ],
 )
 def test_two_to_the_thirty_trials_are_counted_in_a_second(grid):
-    started = time.perf_counter()
+    started = time.process_time()
     made = study(f"[[grid]]\nmodel = ['nap']\n{grid}")
     assert len(made) == 2**30
     first = next(made.trials())
     assert first in made
-    assert time.perf_counter() - started < 2, "a second, and as much again for a busy machine"
+    assert time.process_time() - started < 1.5
 
 
 def test_a_long_axis_knows_its_values_without_walking_it():

@@ -84,7 +84,7 @@ def test_zero_is_the_commonest_value_of_long_expressions():
 
 
 def test_a_stream_gives_the_same_expressions_and_more_of_them_begin_alike():
-    few, many = draw(50, 64), draw(50, 64)
-    assert np.array_equal(few.tokens, many.tokens) and np.array_equal(few.labels, many.labels)
+    few, many = draw(50, 64), draw(500, 64)
+    assert np.array_equal(few.tokens, many.tokens[:50]) and np.array_equal(few.labels, many.labels[:50])
     other = draw(50, 64, seed=6)
     assert not np.array_equal(few.tokens, other.tokens)

@@ -7,7 +7,7 @@ import pytest
 
 from tasks import IGNORED, TASKS, stream
 from tasks.dyck import well_formed, words
-from tasks.recall import different
+from tasks.recall import different, different_of_many
 
 
 def dyck_label(tokens: list[int]) -> int:
@@ -112,7 +112,7 @@ def test_different_numbers_are_any_of_them_in_any_order():
     counts = Counter(map(tuple, found.tolist()))
     assert len(counts) == 12 and all(abs(count / 5000 - 1) < 0.08 for count in counts.values())
     assert sorted(different(stream(0, "test"), 1, 5, 5)[0]) == [0, 1, 2, 3, 4]
-    many = different(stream(0, "test"), 50_000, 8, 600)  # drawn again where two are equal
+    many = different_of_many(stream(0, "test"), 50_000, 8, 600)  # drawn again where two are equal
     assert all(len(set(row)) == 8 for row in many.tolist())
     counts = np.stack([np.bincount(column, minlength=600) for column in many.T])
     assert abs(counts - 50_000 / 600).max() < 6 * (50_000 / 600) ** 0.5
