@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart env test lint faults fidelity bench bench-overhead bench-throughput bench-workers bench-report bench-gpu clean
+.PHONY: quickstart env test lint faults fidelity bench bench-overhead bench-throughput bench-workers bench-report bench-generators bench-gpu clean
 
 quickstart: env  ## train the study `quickstart` and write its report
 	$(BIN)/sweep run quickstart
@@ -49,6 +49,9 @@ bench-workers: env  ## the time of two workers beside that of one
 
 bench-report: env  ## status, plan and report on stores of 27,700 and of a million trials
 	$(BIN)/python tests/benchmarks/report.py
+
+bench-generators: env  ## how fast sequences of every task are drawn
+	$(BIN)/python tests/benchmarks/generators.py
 
 bench-gpu: env  ## what training reaches on a GPU; needs torch and numpy alone
 	$(BIN)/python tests/benchmarks/gpu.py

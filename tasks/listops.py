@@ -57,10 +57,9 @@ class ListOps(Task):
         trees, done = 256, 0
         while done < count:
             forest = grown(random, trees, length)
-            sizes, values = forest[0].sizes, forest[0].values
+            sizes = forest[0].sizes
             kept = np.flatnonzero((sizes > length // 4) & (sizes < length))[: count - done]
-            labels[done : done + len(kept)] = values[kept]
-            write(forest, tokens, kept, done)
+            labels[done : done + len(kept)] = filled(random, chosen(forest, kept), tokens[done:])
             done += len(kept)
             nodes = sum(len(level.sizes) for level in forest)
             trees = int(np.clip(DRAWN_NODES * trees // nodes, 16, 2**16))
@@ -73,22 +72,18 @@ class Level:
 
     Attributes:
         sizes: tokens of each node with all that is under it.
-        values: what each comes to; that of a node without children is its digit.
-        parents: which nodes have children.
-        operators: what those are.
-        counts: how many children they have.
+        parents: which nodes have children, ascending.
+        counts: how many children these have.
     """
 
     sizes: np.ndarray
-    values: np.ndarray
     parents: np.ndarray
-    operators: np.ndarray
     counts: np.ndarray
 
 
 def grown(random: np.random.Generator, trees: int, length: int) -> list[Level]:
-    """Expressions whose root is an operator, level by level. Those that get as long as `length` stop growing, and their
-    size is at least `length`."""
+    """Trees whose root is an operator, level by level. Those that get as long as `length` stop growing, and their size
+    is at least `length`."""
     levels = []
     owner, total = np.arange(trees, dtype=np.int32), np.ones(trees, np.int64)
     for depth in range(1, DEPTH + 1):
@@ -100,56 +95,66 @@ def grown(random: np.random.Generator, trees: int, length: int) -> list[Level]:
         else:
             grows = np.arange(0)
         counts = random.integers(2, MOST_ARGUMENTS + 1, len(grows))
-        operators = random.integers(0, len(OPERATORS), len(grows), dtype=np.int8)
-        digits = random.integers(0, 10, nodes, dtype=np.int8)
         total += np.bincount(owner[grows], 1 + counts, minlength=trees).astype(np.int64)
-        sizes = np.ones(nodes, np.int32)
         fits = total[owner[grows]] < length
+        sizes = np.ones(nodes, np.int32)
         sizes[grows[~fits]] = length
-        parents, counts, operators = grows[fits], counts[fits], operators[fits]
-        sizes[parents] = 2
-        levels.append(Level(sizes, digits, parents, operators, counts))
+        parents, counts = grows[fits], counts[fits]
+        levels.append(Level(sizes, parents, counts))
         if not len(parents):
             break
         owner = np.repeat(owner[parents], counts)
     for level, below in zip(levels[-2::-1], levels[:0:-1], strict=True):
-        _add_up(level, below)
+        level.sizes[level.parents] = 2 + np.add.reduceat(below.sizes, starts_of(level.counts))
     return levels
 
 
-def _add_up(level: Level, below: Level) -> None:
-    """Sizes and values of the nodes that have children."""
-    counts, parents, rows = level.counts, level.parents, np.arange(len(level.parents))
-    starts = np.cumsum(counts) - counts
-    level.sizes[parents] += np.add.reduceat(below.sizes, starts)
-    arguments = np.full((len(parents), MOST_ARGUMENTS), 10, np.int8)  # beyond every digit, so last when sorted
-    arguments[np.arange(MOST_ARGUMENTS) < counts[:, None]] = below.values
-    arguments.sort(axis=1)
-    medians = (arguments[rows, (counts - 1) // 2] + arguments[rows, counts // 2]) // 2
-    sums = np.add.reduceat(below.values, starts, dtype=np.int8) % 10  # of at most 10 digits
-    results = (arguments[:, 0], arguments[rows, counts - 1], medians, sums)
-    level.values[parents] = np.choose(level.operators, results)
+def starts_of(counts: np.ndarray) -> np.ndarray:
+    """Where each parent's children begin in the level below."""
+    return np.cumsum(counts) - counts
 
 
-def write(levels: list[Level], tokens: np.ndarray, kept: np.ndarray, first: int) -> None:
-    """Writes the expressions `kept` into rows of `tokens` from `first` on."""
+def chosen(levels: list[Level], nodes: np.ndarray) -> list[Level]:
+    """The forest of these roots alone."""
+    found = []
+    for level in levels:
+        number = np.full(len(level.sizes), -1, np.int32)
+        number[nodes] = np.arange(len(nodes))
+        mine = number[level.parents] >= 0
+        found.append(Level(level.sizes[nodes], number[level.parents[mine]], level.counts[mine]))
+        if not mine.any():
+            break
+        nodes = np.flatnonzero(np.repeat(mine, level.counts))
+    return found
+
+
+def filled(random: np.random.Generator, levels: list[Level], tokens: np.ndarray) -> np.ndarray:
+    """Draws digits and operators, writes one expression a row, and returns their values."""
+    digits = [random.integers(0, 10, len(level.sizes), dtype=np.int8) for level in levels]
+    operators = [random.integers(0, len(OPERATORS), len(level.parents), dtype=np.int8) for level in levels]
     flat = tokens.reshape(-1)
-    at = np.full(len(levels[0].sizes), -1, np.int64)  # where a node's first token goes; −1: nowhere
-    at[kept] = (first + np.arange(len(kept))) * tokens.shape[1]
+    at = np.arange(len(levels[0].sizes)) * tokens.shape[1]  # where each node's first token goes
     for number, level in enumerate(levels):
-        written = np.flatnonzero(at >= 0)
-        flat[at[written]] = FIRST_DIGIT + level.values[written]
-        mine = at[level.parents] >= 0
-        parents, counts = level.parents[mine], level.counts[mine]
-        flat[at[parents]] = FIRST_OPERATOR + level.operators[mine]
-        flat[at[parents] + level.sizes[parents] - 1] = END
-        if number + 1 == len(levels):
-            return
-        sizes = levels[number + 1].sizes
-        children = np.flatnonzero(np.repeat(mine, level.counts))
-        after = np.cumsum(sizes[children])
-        before = after - sizes[children]
-        starts = np.cumsum(counts) - counts
-        shift = at[parents] + 1 - before[starts]
-        at = np.full(len(sizes), -1, np.int64)
-        at[children] = before + np.repeat(shift, counts)
+        flat[at] = FIRST_DIGIT + digits[number]
+        first = at[level.parents]
+        flat[first] = FIRST_OPERATOR + operators[number]
+        flat[first + level.sizes[level.parents] - 1] = END
+        if len(first):
+            sizes = levels[number + 1].sizes
+            before = np.cumsum(sizes) - sizes
+            at = before + np.repeat(first + 1 - before[starts_of(level.counts)], level.counts)
+    for number in range(len(levels) - 2, -1, -1):
+        level = levels[number]
+        digits[number][level.parents] = values_of(operators[number], digits[number + 1], level.counts)
+    return digits[0].astype(np.int64)
+
+
+def values_of(operators: np.ndarray, arguments: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """What each operator makes of its `counts` arguments, which stand side by side."""
+    rows = np.arange(len(counts))
+    table = np.full((len(counts), MOST_ARGUMENTS), 10, np.int8)  # beyond every digit, so last when sorted
+    table[np.arange(MOST_ARGUMENTS) < counts[:, None]] = arguments
+    table.sort(axis=1)
+    medians = (table[rows, (counts - 1) // 2] + table[rows, counts // 2]) // 2
+    sums = np.add.reduceat(arguments, starts_of(counts), dtype=np.int8) % 10  # of at most 10 digits
+    return np.choose(operators, (table[:, 0], table[rows, counts - 1], medians, sums))
