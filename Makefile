@@ -26,7 +26,7 @@ lint: $(VENV)/installed-test  ## ruff and types
 	$(BIN)/mypy
 
 test: lint  ## everything that CI runs
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 fidelity: env  ## our runs beside the paper's published ones: the better part of an hour of two cores
 	$(BIN)/python tests/benchmarks/fidelity.py

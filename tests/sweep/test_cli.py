@@ -190,7 +190,10 @@ def test_the_second_interrupt_stops_now_and_keeps_what_was_finished(folder):
     running.communicate(timeout=60)
     before = len(Store(folder / "store").outcomes())
     running = start(folder, "run", "long.toml", "--threads", "1")
-    time.sleep(4)
+    assert running.stdout is not None
+    while "running 32 trials" not in running.stdout.readline():
+        assert running.poll() is None
+    time.sleep(3)  # it says so, and then loads torch
     running.send_signal(signal.SIGINT)
     time.sleep(0.5)
     running.send_signal(signal.SIGINT)
