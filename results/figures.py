@@ -163,7 +163,7 @@ def importances(table: Table, *, models: Sequence[str]) -> Figure:
 
 def lengths(table: Table, *, models: Sequence[str], chance: float | None = None) -> Figure:
     """One line a model: final accuracy by evaluation length, a panel a training length; of the setting that does best
-    there. The table is that of results.curve_tables.lengths."""
+    there. The table is that of results.lengths.lengths."""
     trained = sorted({row["length"] for row in table})
     with matplotlib.rc_context(STYLE):
         figure, fields = _figure_for_lines([*_by_model(table), CONSTANT], None, panels=len(trained), width=2.2)

@@ -12,6 +12,7 @@ from results import curve_tables, figures, heatmaps, tables
 from results.cells import Cells, Table
 from results.heatmaps import Panel
 from results.importance import axis_importance
+from results.lengths import length_cells, lengths
 from results.metrics import metric_of
 from results.paper_figures import SPREAD, case_table, rgb_heatmaps, spread_table
 
@@ -70,12 +71,12 @@ def _of_curves(drawn: Drawn, material: Material, cells: Cells, lines: dict[str, 
     curves = material.curves
     assert curves is not None
     _lines(drawn, "learning", curve_tables.learning_curves(cells, curves), figures.learning_curves, **lines)
-    by_length = curve_tables.lengths(material.points, material.rows, curves)
+    by_length = lengths(material.points, material.rows, curves)
     if by_length:
         drawn.tables["lengths"] = by_length
         drawn.figures["lengths"] = figures.lengths(by_length, models=cells.models)
         drawn.switchable.add("lengths")
-        if (by_both := curve_tables.length_cells(by_length, cells.models)) is not None:
+        if (by_both := length_cells(by_length, cells.models)) is not None:
             scale = heatmaps.Scale("final accuracy, best setting", Normalize(0.0, 1.0))
             drawn.figures["length_heatmaps"] = heatmaps.panels(heatmaps.panels_of(by_both), by_both, scale)
     if cells.facet is not None:

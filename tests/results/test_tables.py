@@ -10,6 +10,7 @@ from results import curve_tables, tables
 from results.cells import cells as cells_of
 from results.csv_files import to_csv
 from results.curves import Curves
+from results.lengths import length_cells, lengths
 from results.metrics import metric_of
 from results.outcomes import counts, failures
 from results.schema import CURVES
@@ -244,13 +245,13 @@ def test_evolution_has_the_mean_of_every_cell_at_every_epoch(make):
 def test_lengths_are_shown_where_there_are_several_and_name_the_best_setting(make):
     values = {"nap": {1: 0.3, 2: 0.9}}
     points, rows = make.grid(["nap"], [1, 2], [0.1], 2, outcome=by_place(values))
-    assert curve_tables.lengths(points, rows, curves_of(rows, make)) == []
+    assert lengths(points, rows, curves_of(rows, make)) == []
     longer = [
         {**row, "length": 256, "correct": 5 * (rows[id_]["width"])}
         for id_ in rows
         for row in make.curve_rows(rows[id_])
     ]
-    table = curve_tables.lengths(points, rows, curves_of(rows, make, more=longer))
+    table = lengths(points, rows, curves_of(rows, make, more=longer))
     found = {row["eval_length"]: (row["length"], row["n"], row["mean"], row["best"]) for row in table}
     assert found[64] == (128, 4, pytest.approx(0.3), pytest.approx(0.3))
     assert found[256] == (128, 4, pytest.approx(0.75), pytest.approx(1.0))
@@ -262,13 +263,13 @@ def test_lengths_make_cells_in_which_diverged_failed_and_missing_are_told_apart(
     points = [{**point, "length": point["width"]} for point in points]
     rows = {id_: {**row, "length": row["width"]} for id_, row in rows.items()}
     further = [{**row, "length": 256} for id_ in rows for row in make.curve_rows(rows[id_])]
-    table = curve_tables.lengths(points, rows, curves_of(rows, make, more=further))
-    cells = curve_tables.length_cells(table, ["nap", "never run"])
+    table = lengths(points, rows, curves_of(rows, make, more=further))
+    cells = length_cells(table, ["nap", "never run"])
     states = {(cell.x, cell.y): (cell.state, cell.n_planned) for cell in cells.cells}
     assert cells.models == ("nap",) and cells.x_values == (8, 16, 32, 64)
     assert states[8, 256] == ("measured", 2) and states[16, 256] == ("diverged", 2)
     assert states[32, 256] == ("failed", 2) and states[64, 256] == ("missing", 2)
-    assert curve_tables.length_cells([row for row in table if row["length"] == 8], ["nap"]) is None
+    assert length_cells([row for row in table if row["length"] == 8], ["nap"]) is None
 
 
 def test_counts_are_by_status(make):
