@@ -7,6 +7,7 @@ task_generators.
 import numpy as np
 
 from tasks.base import Batch, Task
+from tasks.streams import stream
 
 MARKER = 64
 """The token that decides: with it the answer is the argmin (cases) or one's own position (local_global)."""
@@ -105,7 +106,10 @@ class _MarkedTask(Task):
 
 class Cases(_MarkedTask):
     """Argmin-first-argmax. 64 present: the position of the smallest token; else 50 present: position 0; else the
-    position of the largest token. The first of equals. One label a sequence."""
+    position of the largest token. The first of equals. One label a sequence.
+
+    Chance is 1 / length; always the first position is right in 21 of 100 at length 128, in 26 at 64.
+    """
 
     name = "cases"
     summary = "case distinction: position of the smallest, the first or the largest token, by the markers present"
@@ -127,7 +131,10 @@ class Cases(_MarkedTask):
 
 class LocalGlobal(_MarkedTask):
     """64 present: every token answers its own position; else every token answers the position of the smallest token
-    (the first of equals). One label a token."""
+    (the first of equals). One label a token.
+
+    Chance is 1 / length; always one's own position is right in 72 of 100 at length 128, in 48 at 64.
+    """
 
     name = "local_global"
     summary = "every token answers its own position, or that of the smallest token, by whether a marker is present"
@@ -137,6 +144,10 @@ class LocalGlobal(_MarkedTask):
     def labels(self, tokens: np.ndarray) -> np.ndarray:
         marked = (tokens == MARKER).any(axis=1, keepdims=True)
         return np.where(marked, np.arange(tokens.shape[1]), tokens.argmin(axis=1, keepdims=True))
+
+    def baseline(self, length: int, vocabulary: int) -> tuple[str, float]:
+        labels = self.sequences(stream(0, "best constant"), self.JUDGED, length, vocabulary).labels
+        return "one's own position", float((labels == np.arange(length)).mean())
 
     def case_tokens(self, random, case: str, count: int, length: int, vocabulary: int) -> np.ndarray:
         if case == "local":

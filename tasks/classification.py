@@ -14,7 +14,7 @@ ANYWHERE = ("first_token", "last_token", "mean")
 
 class First(Task):
     """The class of the first token; the rest is noise. Read at the last token, or at the mean: where the answer does
-    not stand already."""
+    not stand already. Chance is 1 / vocabulary, and no constant answer is better."""
 
     name = "first"
     summary = "the first token, read at the last"
@@ -55,7 +55,8 @@ class _Bits(Task):
 
 
 class Majority(_Bits):
-    """1 where more than half of the bits are ones. With an even length ties are 0."""
+    """1 where more than half of the bits are ones. Chance is 1 / 2. With an even length ties are 0, so that always 0 is
+    right in 54 of 100 at length 128."""
 
     name = "majority"
     summary = "whether more than half of the bits are ones"
@@ -66,7 +67,7 @@ class Majority(_Bits):
 
 class Parity(_Bits):
     """1 where the number of ones is odd. Any single bit flips it: at depth 1 everything stays at chance, and what does
-    not leaks."""
+    not leaks. Chance is 1 / 2, and no constant answer is better."""
 
     name = "parity"
     summary = "whether the number of ones is odd"

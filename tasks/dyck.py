@@ -13,7 +13,8 @@ from tasks.base import Batch, Task
 class Dyck(Task):
     """1 where every bracket is closed by one of its kind, in order. Half of the sequences are, about.
 
-    Token 2k opens kind k and 2k + 1 closes it: a vocabulary of 4 has two kinds.
+    Chance is 1 / 2, and no constant answer is better. Token 2k opens kind k and 2k + 1 closes it: a vocabulary of 4 has
+    two kinds.
     """
 
     name = "dyck"

@@ -18,7 +18,8 @@ class Recall(Task):
     """`pairs` keys, each followed by its value; filler; a marker; one of the keys. The label is its value.
 
     Keys of a sequence are different, values need not be. Tokens: 0 filler, 1 the marker, then the values, then the keys
-    (all that the vocabulary has left).
+    (all that the vocabulary has left). Chance is 1 / values; one of the values shown is right in 1 of `pairs`, and now
+    and then where values are equal.
     """
 
     name = "recall"
@@ -77,6 +78,8 @@ class MultiRecall(Task):
     Token 0 is filler, the lower half of the vocabulary keys, the upper half values. After the pairs stand slots of two
     tokens, g = 0, 1, …; each key has one for its question, drawn without replacement with probability ∝ 1 / (g +
     1)^0.99: mostly soon after, seldom far away. The rest is filler.
+
+    Chance is 1 / the number of values; one of the values shown is right in 1 of `pairs`.
     """
 
     name = "mqar"
@@ -133,7 +136,7 @@ class MultiRecall(Task):
 
 class Induction(Task):
     """Random tokens, one of them the marker; the sequence ends with the marker. The label is the token that followed
-    the first one."""
+    the first one. Chance is 1 / (vocabulary − 1), and no constant answer is better."""
 
     name = "induction"
     summary = "the token that followed the marker, which ends the sequence"

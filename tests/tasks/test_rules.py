@@ -103,6 +103,8 @@ def test_guessing_a_shown_value_is_recalls_trivial_answer():
     assert name == "guessing a shown value" and accuracy == pytest.approx(1 / 4 + 3 / 4 / 32, abs=0.02)
     assert TASKS["mqar"].having(pairs=4).baseline(64, 8192) == ("guessing a shown value", 1 / 4)
     assert TASKS["mqar"].chance(64, 8192) == 1 / 4096 and TASKS["parity"].chance(64, 2) == 1 / 2
+    name, accuracy = TASKS["local_global"].baseline(64, 100)
+    assert name == "one's own position" and accuracy == pytest.approx(0.4744 + 0.5256 / 64, abs=0.02)
     name, accuracy = TASKS["first"].baseline(20, 16)
     assert name == "the best constant answer" and accuracy == pytest.approx(1 / 16, abs=0.01)
 
