@@ -112,11 +112,11 @@ def test_in_float32_a_trial_starts_the_same_in_every_pack(model):
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize(
-    "diverging", [dict(learning_rate=1e30), dict(init_scale=1e30), dict(learning_rate=1e30, dropout=0.5)]
-)
-def test_a_diverging_trial_changes_no_bit_of_its_neighbours(model, diverging):
+@pytest.mark.parametrize("diverging", [dict(learning_rate=1e30), dict(init_scale=1e30)])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_a_diverging_trial_changes_no_bit_of_its_neighbours(model, diverging, dropout):
     calm = trials("mode", model, 3, epochs=2)
+    calm[1] = Trial.from_values({**calm[1].as_dict(), "heads": calm[1].heads or 1, "dropout": dropout})
     wild = Trial.from_values({**calm[1].as_dict(), "heads": calm[1].heads or 1, **diverging})
     with_calm, with_wild = list(train(calm)), list(train([calm[0], wild, calm[2]]))
     assert with_wild[-1].diverged_step[1] is not None
