@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests that start clusters have the machine for themselves.
+CLUSTERS := tests/cluster/test_ray_pool.py tests/cluster/test_submit.py tests/sweep/test_ray_run.py tests/sweep/test_plugins.py
 
 .PHONY: quickstart env test lint faults fidelity bench bench-overhead bench-throughput bench-workers bench-report bench-generators bench-gpu clean
 
@@ -26,7 +28,8 @@ lint: $(VENV)/installed-test  ## ruff and types
 	$(BIN)/mypy
 
 test: lint  ## everything that CI runs
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadfile $(CLUSTERS:%=--ignore=%)
+	$(BIN)/pytest $(CLUSTERS)
 
 fidelity: env  ## our runs beside the paper's published ones: the better part of an hour of two cores
 	$(BIN)/python tests/benchmarks/fidelity.py
