@@ -22,9 +22,9 @@ def lengths(points: Sequence[Point], rows: Rows, curves: Curves) -> Table:
     """One row a model, training length and evaluation length, where there are several of either, and one task.
 
     Columns: model, length, eval_length, n (ok runs, of all settings), mean of their final accuracy, best (the mean of
-    the setting that does best there), and of that setting the number of runs by outcome: best_planned, best_ok,
-    best_diverged, best_failed, best_missing. Where no run is ok, these are sums over all settings, and mean and best
-    are None.
+    the setting that does best there), and of that setting best_values, a run each, and the number of runs by outcome:
+    best_planned, best_ok, best_diverged, best_failed, best_missing. Where no run is ok, these are sums over all
+    settings, and mean and best are None.
     """
     trained = in_order(rows[point["id"]]["length"] for point in points if point["id"] in rows)
     judged = curves.eval_lengths()
@@ -59,9 +59,16 @@ def _best(series: Series, settings: Settings, rows: Rows) -> dict[str, Any]:
     everything = np.concatenate([*finals.values()])
     if not means:
         count = sum(counts.values(), Counter())
-        return {"n": 0, "mean": None, "best": None, **{f"best_{name}": count[name] for name in OUTCOMES}}
+        return {
+            "n": 0,
+            "mean": None,
+            "best": None,
+            "best_values": (),
+            **{f"best_{name}": count[name] for name in OUTCOMES},
+        }
     best = max(means, key=lambda setting: means[setting])
-    measured = {"n": len(everything), "mean": float(everything.mean()), "best": means[best]}
+    values = tuple(map(float, finals[best]))
+    measured = {"n": len(everything), "mean": float(everything.mean()), "best": means[best], "best_values": values}
     return {**measured, **{f"best_{name}": counts[best][name] for name in OUTCOMES}}
 
 
@@ -95,6 +102,5 @@ def length_cells(table: Table, models: Sequence[str]) -> Cells | None:
 
 
 def _length_cell(row: Mapping[str, Any]) -> Cell:
-    values = () if row["best"] is None else (row["best"],)
-    cell = cell_of_values(row["model"], row["length"], row["eval_length"], values)
+    cell = cell_of_values(row["model"], row["length"], row["eval_length"], row["best_values"])
     return replace(cell, **{f"n_{name}": row[f"best_{name}"] for name in OUTCOMES})

@@ -267,6 +267,7 @@ def test_lengths_make_cells_in_which_diverged_failed_and_missing_are_told_apart(
     cells = length_cells(table, ["nap", "never run"])
     states = {(cell.x, cell.y): (cell.state, cell.n_planned) for cell in cells.cells}
     assert cells.models == ("nap",) and cells.x_values == (8, 16, 32, 64)
+    assert all(cell.n_ok == len(cell.values) for cell in cells.cells)
     assert states[8, 256] == ("measured", 2) and states[16, 256] == ("diverged", 2)
     assert states[32, 256] == ("failed", 2) and states[64, 256] == ("missing", 2)
     assert length_cells([row for row in table if row["length"] == 8], ["nap"]) is None
