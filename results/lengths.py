@@ -56,20 +56,14 @@ def _best(series: Series, settings: Settings, rows: Rows) -> dict[str, Any]:
         for setting, ids in settings.items()
     }
     means = {setting: float(values.mean()) for setting, values in finals.items() if len(values)}
-    everything = np.concatenate([*finals.values()])
-    if not means:
+    if means:
+        best, everything = max(means, key=lambda setting: means[setting]), np.concatenate([*finals.values()])
+        values, count = tuple(map(float, finals[best])), counts[best]
+        measured = {"n": len(everything), "mean": float(everything.mean()), "best": means[best], "best_values": values}
+    else:
         count = sum(counts.values(), Counter())
-        return {
-            "n": 0,
-            "mean": None,
-            "best": None,
-            "best_values": (),
-            **{f"best_{name}": count[name] for name in OUTCOMES},
-        }
-    best = max(means, key=lambda setting: means[setting])
-    values = tuple(map(float, finals[best]))
-    measured = {"n": len(everything), "mean": float(everything.mean()), "best": means[best], "best_values": values}
-    return {**measured, **{f"best_{name}": counts[best][name] for name in OUTCOMES}}
+        measured = {"n": 0, "mean": None, "best": None, "best_values": ()}
+    return {**measured, **{f"best_{name}": count[name] for name in OUTCOMES}}
 
 
 def _outcomes(ids: Sequence[str], rows: Rows) -> Counter[str]:
